@@ -384,7 +384,8 @@ class GraphStore:
         """Delete checkpoints of a thread, by namespace and id, and what belongs to no other one."""
 
     def copy_thread(self, source: str, target: str) -> None:
-        """Copy all that there is of a thread to another one, in the place of what is there."""
+        """Copy all that there is of a thread to another one, in the place of what has the same names there; everything
+        else stays."""
 
 @final
 class AuditVerifier:

@@ -134,7 +134,8 @@ impl GraphStore {
         self.act(py, |graphs| graphs.delete_checkpoints(thread, keys))
     }
 
-    /// Copies all that there is of a thread to another one, in the place of what is there. Raises `StoreError`.
+    /// Copies all that there is of a thread to another one, in the place of what has the same names there; everything else
+    /// stays. Raises `StoreError`.
     fn copy_thread(&self, py: Python<'_>, source: String, target: String) -> PyResult<()> {
         check_names([&source, &target].into_iter())?;
         self.act(py, |graphs| graphs.copy_thread(source, target))

@@ -162,7 +162,8 @@ pub trait GraphStates: Send + Sync {
     /// that no checkpoint names then.
     fn delete_checkpoints(&self, thread: String, keys: Vec<(String, String)>) -> BoxFuture<'static, Result<(), Error>>;
 
-    /// Copies all that there is of a thread to another one, in the place of what is there.
+    /// Copies all that there is of a thread to another one, in the place of what has the same names there: checkpoints,
+    /// values and writes that the other one has besides stay.
     fn copy_thread(&self, from: String, to: String) -> BoxFuture<'static, Result<(), Error>>;
 }
 

@@ -82,8 +82,13 @@ class Compaction:
             [ChatMessage.system_message(content=self.instructions), ChatMessage.user_message(content=transcript(told))],
         )
 
+        # An agent says how its own client is asked again.
+        retries, transient = (agent.retries, agent.transient) if self._client is None else (None, None)
+
         async def ask() -> dict[str, Any]:
-            reply = await record_model_call(turn, client, client.complete, request)
+            reply = await record_model_call(
+                turn, client, client.complete, request, retries=retries, transient=transient
+            )
             return {"text": reply.message.content or "", "tokens": tokens_of(reply, request.messages)}
 
         # A step around that of the model, so that no reader takes the summary for a message of the agent; with a key,

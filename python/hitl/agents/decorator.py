@@ -112,7 +112,13 @@ class _WithOptions:
         loaded = as_agent(wrapped)  # a wrong shape is an error here, where the mistake is
         self._wrapped = loaded.target  # what an adapter made of it, where one did
         self._run = loaded.run
-        setattr(self, OPTIONS_ATTRIBUTE, replace(options, name=options.name or loaded.name))
+        declared = replace(
+            options,
+            name=options.name or loaded.name,
+            resources=loaded.resources if options.resources is None else options.resources,
+            context_from=loaded.context_from if options.context_from is None else options.context_from,
+        )
+        setattr(self, OPTIONS_ATTRIBUTE, declared)
 
     @property
     def run_turn(self) -> Any:

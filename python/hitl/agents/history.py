@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from hitl.messages import ChatMessage
 from hitl.tools.approvals import invoke, make_context
 from hitl.tools.context import RunContext
 from hitl.tools.guardrails import guardrail_name
+from hitl.turn.callables import check_takes
 from hitl.turn.runtime import Turn
 
 HistoryProcessor = Callable[
@@ -24,6 +26,8 @@ def read_processors(owner: str, given: Iterable[HistoryProcessor]) -> tuple[Hist
     for each in processors:
         if not callable(each) or isinstance(each, type):
             raise TypeError(f"{owner}: a history processor is a function (ctx, messages), got {each!r}")
+        label = f"{owner}: history processor {guardrail_name(each)!r}"
+        check_takes(label, each, "the RunContext", "the messages")
     return processors
 
 
@@ -35,8 +39,10 @@ async def processed(
     for processor in processors:
 
         async def ask(processor: HistoryProcessor = processor, given: list[ChatMessage] = messages) -> list[Any]:
-            kept = await invoke(turn, processor, make_context(turn, None), list(given))
-            return _numbered(guardrail_name(processor), given, kept)
+            # Copies: what it changes in a message is what the model is shown, and no part of the conversation.
+            copies = copy.deepcopy(given)
+            kept = await invoke(turn, processor, make_context(turn, None), list(copies))
+            return _numbered(guardrail_name(processor), given, copies, kept)
 
         # With a key, so that turns which began without it go on; they keep what they have sent.
         name = f"history.{guardrail_name(processor)}"
@@ -46,11 +52,11 @@ async def processed(
     return messages
 
 
-def _numbered(name: str, given: list[ChatMessage], kept: Any) -> list[Any]:
+def _numbered(name: str, given: list[ChatMessage], copies: list[ChatMessage], kept: Any) -> list[Any]:
     if not isinstance(kept, list | tuple) or not all(isinstance(message, ChatMessage) for message in kept):
         raise TypeError(f"history processor {name!r} must return a list of ChatMessage, got {type(kept).__name__}")
     _check_calls(name, kept)
-    numbers = {id(message): number for number, message in enumerate(given)}
+    numbers = {id(message): number for number, message in enumerate(copies)}
     return [
         numbers[id(message)] if id(message) in numbers and message == given[numbers[id(message)]] else message.to_dict()
         for message in kept

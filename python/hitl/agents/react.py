@@ -19,12 +19,14 @@ from hitl.agents.participant import Participant
 from hitl.agents.seams import Hook, Middleware, read_hooks
 from hitl.agents.tool_calls import check_names
 from hitl.driver.requests import ContextFrom, check_context_from
+from hitl.driver.shapes import DeclaringAgent
 from hitl.messages import ChatMessage
 from hitl.models.chat_client import ChatClient, ResponseFormat
 from hitl.models.settings import ModelSettings, check_settings
 from hitl.tools.context import ApprovalPolicy, SystemPrompt
 from hitl.tools.definition import Tool, is_tool_name, tool
 from hitl.tools.guardrails import Guardrail, OutputGuardrail, read_output_guardrails
+from hitl.turn.callables import check_takes
 from hitl.turn.permits import permit
 from hitl.turn.resources import Resources, check_declared
 from hitl.turn.retrying import Transient, check_retries
@@ -45,7 +47,7 @@ else:
     OutputT = TypeVar("OutputT")
 
 
-class ReActAgent(Participant, Generic[OutputT]):
+class ReActAgent(Participant, DeclaringAgent, Generic[OutputT]):
     """An agent that lets a model call tools until it answers.
 
     One agent may run many turns at once; it keeps nothing between them. The session's state holds the conversation
@@ -117,7 +119,8 @@ class ReActAgent(Participant, Generic[OutputT]):
             output_retries: How often the model is told so in a turn, 2 by default; beyond it `InvalidOutput`.
             token_limit: How many tokens models may take in a turn, counted as `max_steps` counts: where one is to be
                 asked again beyond it, `TokenLimitExceeded`.
-            max_parallel_tools: How many tools of a reply may run at once; those that wait for people do not count.
+            max_parallel_tools: How many tools of a reply may run at once. A call that waits for its approval does not
+                count; a tool that asks while it runs does.
             history_processors: Functions `(ctx, messages) -> messages`, called before each request, one after the
                 other: what the model is shown instead. What they return is recorded.
             compaction: When a conversation that gets too long is summed up for the model, and how.
@@ -135,7 +138,9 @@ class ReActAgent(Participant, Generic[OutputT]):
         if client is not None and not callable(getattr(client, "complete", None)):
             raise TypeError(f"ReActAgent: client must have `async complete(request)`, got {type(client).__name__}")
         texts = {"model_name": model_name, "name": name, "description": description}
-        if not callable(system_prompt):
+        if callable(system_prompt):
+            check_takes("ReActAgent: system_prompt", system_prompt, "the RunContext")
+        else:
             texts["system_prompt"] = system_prompt
         for option, text in texts.items():
             if text is not None and not isinstance(text, str):

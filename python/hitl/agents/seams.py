@@ -23,6 +23,7 @@ from hitl.messages import ChatMessage
 from hitl.models.chat_client import ModelReply, ModelRequest
 from hitl.tools.definition import Tool
 from hitl.tools.guardrails import guardrail_name
+from hitl.turn.callables import check_takes
 from hitl.turn.runtime import current_turn
 
 if TYPE_CHECKING:
@@ -290,11 +291,6 @@ def read_hooks(hooks: Iterable[Any]) -> tuple[Hook, ...]:
     for hook in hooks:
         if not callable(hook) or isinstance(hook, type):
             raise TypeError(f"a hook is a function of a HookCall, got {hook!r}")
-        try:
-            inspect.signature(hook).bind(None)
-        except TypeError as error:
-            raise TypeError(f"hook {guardrail_name(hook)!r} must take one argument, the HookCall: {error}") from None
-        except ValueError:  # a builtin whose signature cannot be read
-            pass
+        check_takes(f"hook {guardrail_name(hook)!r}", hook, "the HookCall")
         checked.append(hook)
     return tuple(checked)

@@ -103,6 +103,8 @@ async def _check(agent: LoadedAgent, waiting: OpenTurn, code: str, patience: flo
             turn_id=waiting.turn_id,
             session_id=waiting.session_id,
             agent=agent.name,
+            resources=agent.resources,
+            resources_are_given=agent.resources_are_given,
             journal=waiting.journal,
             code=code,
             run_bodies=False,

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hitl.messages import ChatMessage
+from hitl.turn.callables import check_takes
 from hitl.turn.runtime import Turn
 from hitl.turn.threads import call_blocking
 
@@ -21,7 +22,7 @@ class TurnRequest:
     """What a turn began with, as `context_from` sees it. Keys, tokens and headers of the request are no part of it."""
 
     message: ChatMessage
-    """The message that was sent."""
+    """The message that was sent; a copy."""
 
     session_id: str | None = None
     """The session, where there is one."""
@@ -30,7 +31,7 @@ class TurnRequest:
     """What the agent is called."""
 
     user_params: dict[str, Any] = field(default_factory=dict)
-    """The message's own `user_params`: JSON that the client sent, as it sent it. A copy; empty where it sent none.
+    """The message's own `user_params`: JSON that the client sent, as it sent it; empty where it sent none.
 
     Whoever may send a message chooses what is in it: look up what a user may do, and do not take it from here."""
 
@@ -46,12 +47,7 @@ def check_context_from(owner: str, function: Any) -> ContextFrom | None:
         return None
     if not callable(function) or isinstance(function, type):
         raise TypeError(f"{owner}: context_from is a function of a TurnRequest, got {function!r}")
-    try:
-        inspect.signature(function).bind(None)
-    except TypeError as error:
-        raise TypeError(f"{owner}: context_from must take one argument, the TurnRequest: {error}") from None
-    except ValueError:  # a builtin whose signature cannot be read
-        pass
+    check_takes(f"{owner}: context_from", function, "the TurnRequest")
     made: ContextFrom = function
     return made
 
@@ -63,9 +59,9 @@ async def set_context(turn: Turn, context_from: ContextFrom, message: ChatMessag
         return
 
     async def make() -> Any:
-        # What it changes in there is its own affair.
-        params = copy.deepcopy(message.user_params) or {}
-        request = TurnRequest(message, turn.session_id, turn.agent, params)
+        # What it changes in there is its own affair: a replay would not see it.
+        given = copy.deepcopy(message)
+        request = TurnRequest(given, turn.session_id, turn.agent, given.user_params or {})
         if inspect.iscoroutinefunction(context_from):
             return await context_from(request)
         made = await call_blocking(turn, context_from, request)

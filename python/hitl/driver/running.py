@@ -210,11 +210,6 @@ class RunningTurn:
         try:
             message = ChatMessage.from_dict(frame["message"])
             state = [ChatMessage.from_dict(item) for item in frame["state"]]
-            if self._agent.context_from is not None:
-                # Late: few agents have one, and what a worker imports is paid by each.
-                from hitl.driver.requests import set_context
-
-                await set_context(self.turn, self._agent.context_from, message)
             response, state = await self._agent.run(message, state)
             return {"response": response.to_dict(), "state": [item.to_dict() for item in state]}
         except BaseException as error:  # noqa: BLE001 - an agent that raises SystemExit ends its turn, not the worker

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import sys
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
@@ -21,7 +20,7 @@ from hitl.messages import ChatMessage
 
 if TYPE_CHECKING:
     from hitl.driver.requests import ContextFrom
-    from hitl.turn.resources import Source
+    from hitl.turn.resources import Resources, Source
 
 OPTIONS_ATTRIBUTE = "__hitl_agent__"
 """Where ``@hitl.agent(...)`` leaves its options."""
@@ -87,6 +86,14 @@ class CompiledGraph(Protocol):
         """What they share."""
 
 
+class DeclaringAgent:
+    """An agent that says itself what its turns need; ``ReActAgent`` explains both. Told by its class: what an agent of
+    another framework has by such a name may be anything."""
+
+    resources: Resources[Any] | None
+    context_from: ContextFrom | None
+
+
 class TypedAgent(Protocol[OutputT_co]):
     """An agent that says what its answers are, as `ReActAgent(output_type=...)` does."""
 
@@ -134,6 +141,8 @@ class LoadedAgent:
     _is_async: bool
     target: Any = None
     """The object that was given, or what an adapter made of it."""
+    _factory: _Factory | None = None
+    """Where it makes the agent of each turn instead of being one."""
     resources: Source[Any] | None = None
     """What its tools need and cannot be stored: see ``hitl.resources``."""
     resources_are_given: bool = False
@@ -163,6 +172,17 @@ class LoadedAgent:
 
     async def run(self, message: ChatMessage, state: list[ChatMessage]) -> AgentResult:
         """One turn: the response, and the session's messages after it. TypeError when it returns no such pair."""
+        if self.context_from is not None:
+            # Late: few agents have one, and what a worker imports is paid by each.
+            from hitl.driver.requests import set_context
+            from hitl.turn.runtime import current_turn
+
+            await set_context(current_turn("agent"), self.context_from, message)
+        return await self._run(message, state)
+
+    async def _run(self, message: ChatMessage, state: list[ChatMessage]) -> AgentResult:
+        if self._factory is not None:
+            return await self._factory.run(self, message, state)
         if self._is_async:
             result = await self._call(message, state)
         else:
@@ -193,15 +213,14 @@ def as_agent(candidate: Any, what: str = "agent") -> LoadedAgent:
     name = options.name or _name_of(candidate)
     call, label = _entry_point(candidate, what)
     kind = _kind_of(call, label)
-    if kind == "factory":
-        call = _Factory(call, label).run_turn
-    resources = options.resources
-    if resources is None and (loaded := sys.modules.get("hitl.turn.resources")) is not None:
-        # The attribute of an agent of another framework may be called so, and be something else.
-        own = getattr(candidate, "resources", None)
-        resources = own if isinstance(own, loaded.Resources) else None
-    context_from = options.context_from or getattr(candidate, "context_from", None)
-    return LoadedAgent(name, options, call, kind != "plain", candidate, resources=resources, context_from=context_from)
+    factory = _Factory(call, label) if kind == "factory" else None
+    resources, context_from = options.resources, options.context_from
+    if isinstance(candidate, DeclaringAgent):
+        resources = candidate.resources if resources is None else resources
+        context_from = candidate.context_from if context_from is None else context_from
+    return LoadedAgent(
+        name, options, call, kind != "plain", candidate, factory, resources=resources, context_from=context_from
+    )
 
 
 class _Factory:
@@ -211,12 +230,26 @@ class _Factory:
         self._make = make
         self._label = label
 
-    async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> AgentResult:
+    async def run(self, by: LoadedAgent, message: ChatMessage, state: list[ChatMessage]) -> AgentResult:
+        """A turn of the agent that is made. ``by``: the factory as it was loaded. Its ``context_from`` goes before the
+        agent's, and was called by now; its resources stand back behind the agent's."""
         made = self._make()
         if inspect.isawaitable(made):
             made = await made
         loaded = as_agent(made, f"what {self._label}() returned")
-        return await loaded.run(message, state)
+        run = loaded.run
+        if by.context_from is not None:
+            run = replace(loaded, context_from=by.context_from)._run
+        if loaded.resources is None:
+            return await run(message, state)
+        # Late: most agents have none.
+        from hitl.turn.resources import resources_at_work
+
+        token = resources_at_work.set(loaded.resources)
+        try:
+            return await run(message, state)
+        finally:
+            resources_at_work.reset(token)
 
 
 def check_result(result: Any) -> AgentResult:

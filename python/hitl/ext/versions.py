@@ -6,7 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.metadata import version
 
+from pydantic import ValidationError
+
 from hitl.errors import UnreadableJournal
+from hitl.tools.schema import describe_errors
 
 
 @contextmanager
@@ -15,11 +18,20 @@ def reading(distribution: str) -> Iterator[None]:
     ``UnreadableJournal`` that names it: the journal stays as it is, and a retry goes on from it."""
     try:
         yield
+    except ValidationError as error:
+        # In words of ours, and without the cause: it shows what was said and what tools were called with.
+        found = error.error_count()
+        first = describe_errors(error).split("; ")[0]
+        raise _unreadable(distribution, first if found == 1 else f"{first}, and {found - 1} more") from None
     except (ValueError, TypeError, LookupError, AttributeError) as error:
-        raise UnreadableJournal(
-            f"{installed(distribution)} is installed, and cannot read what was kept of this turn by another version of "
-            f"it: {error}\n\nhint: install the version that the turn was begun with, and retry it"
-        ) from error
+        raise _unreadable(distribution, str(error)) from error
+
+
+def _unreadable(distribution: str, why: str) -> UnreadableJournal:
+    return UnreadableJournal(
+        f"{installed(distribution)} is installed, and cannot read what was kept of this turn by another version of "
+        f"it: {why}\n\nhint: install the version that the turn was begun with, and retry it"
+    )
 
 
 def installed(distribution: str) -> str:

@@ -10,6 +10,7 @@ which knows the class by name, and its bases.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -51,6 +52,16 @@ def error_message(error: BaseException) -> str:
     except Exception as broken:  # noqa: BLE001 - a __str__ of the agent's own may do anything
         text = f"<{type(broken).__name__} in {type(error).__name__}.__str__>"
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+_PASSWORDS = (re.compile(r"(://[^:/@\s]*:)\S+(?=@)"), re.compile(r"(\bpassword=)[^&\s]+"))
+
+
+def without_passwords(text: str) -> str:
+    """A text without the passwords of the addresses in it."""
+    for password in _PASSWORDS:
+        text = password.sub(r"\1***", text)
+    return text
 
 
 # -- encoding -----------------------------------------------------------------------------------------------------

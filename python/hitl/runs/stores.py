@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, nullcontext
 from typing import Any
 
 from hitl import _core
+from hitl.journal.error_codec import without_passwords
 from hitl.runs.loop import LoopRuns
 from hitl.runs.thread_loop import blocking_loop, refuse_on_a_loop
 
@@ -46,8 +47,7 @@ class Store:
 
     async def open(self) -> _core.RunStore:
         """The open store; not for users."""
-        if self._closed:
-            raise ValueError(f"the store {self.address} is closed")
+        self._check_open()
         if self._core is None:
             loop = asyncio.get_running_loop()
             opening = self._opening.get(loop)
@@ -59,6 +59,7 @@ class Store:
                 core = await asyncio.shield(opening)
             finally:
                 self._opening.pop(loop, None)
+            self._check_open()  # closed meanwhile: nobody would close it again
             if self._core is None:
                 self._core = core
         return self._core
@@ -66,11 +67,16 @@ class Store:
     def open_blocking(self) -> _core.RunStore:
         """The open store, for whoever may block its thread; not for users."""
         with self._blocking:
-            if self._closed:
-                raise ValueError(f"the store {self.address} is closed")
+            self._check_open()
             if self._core is None:
-                self._core = _core.RunStore.open(self.address)
+                core = _core.RunStore.open(self.address)
+                self._check_open()  # as above
+                self._core = core
             return self._core
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise ValueError(f"the store {without_passwords(self.address)} is closed")
 
     async def close(self) -> None:
         """Close the file. Twice does nothing."""

@@ -201,7 +201,13 @@ async def guard_output(turn: Turn | None, owner: str, guardrails: tuple[OutputGu
     for guardrail in guardrails:
 
         async def look(guardrail: OutputGuardrail = guardrail, value: Any = value) -> Any:
-            return await invoke(turn, guardrail.function, value)
+            if turn is None:
+                return await invoke(turn, guardrail.function, value)
+            # A copy: what it changes in place is recorded as what it returns is.
+            given = copy.deepcopy(value)
+            replaced = await invoke(turn, guardrail.function, given)
+            is_changed = given is not value and given != value
+            return given if replaced is None and is_changed else replaced
 
         replaced = await _step(turn, "guardrail", f"{owner}.{guardrail.name}", look, {"value": value})
         if replaced is not None:

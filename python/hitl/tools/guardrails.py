@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from hitl.turn.callables import check_takes
+
 Guardrail = Callable[..., Any]
 
 
@@ -81,10 +83,7 @@ def read_output_guardrails(owner: str, functions: Iterable[Guardrail] | None) ->
     checked = []
     for function in _listed(functions):
         label = guardrail_name(function)
-        try:
-            _signature(function, owner).bind(None)
-        except TypeError as error:
-            raise TypeError(f"guardrail {label!r} of {owner!r} must take one argument, the value: {error}") from None
+        check_takes(f"guardrail {label!r} of {owner!r}", function, "the value")
         checked.append(OutputGuardrail(function, label))
     return tuple(checked)
 

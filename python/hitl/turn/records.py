@@ -57,19 +57,11 @@ class Records:
 
     def send_step(self, step: StepIdentity, outcome: Outcome) -> None:
         """Record the outcome of a step; whoever asked for it is told once it is committed."""
-        self.flush()
-
-        def committed(index: int, at: int, _: str | None) -> None:
-            add_usage(self._order.turn.usage, step, outcome)
-            self._order.give(step["path"], outcome, index, at)
-
         try:
-            call = self.port.step(step, outcome)
+            self._send_outcome(step, outcome)
         except (TypeError, ValueError) as unsendable:
             ran = step["kind"] == "tool" and "value" in outcome
             self._send_error(step, not_stored(step["name"], unsendable) if ran else unsendable)
-        else:
-            self._sent(call, committed, partial(self._send_error, step))
 
     def send_intent(
         self, step: StepIdentity, begin: Callable[[], None], arguments: Mapping[str, Any] | None = None
@@ -133,8 +125,22 @@ class Records:
             marks, self.marks = self.marks, []
             self.port.wakes(marks)
 
+    def _send_outcome(self, step: StepIdentity, outcome: Outcome) -> None:
+        self.flush()
+
+        def committed(index: int, at: int, _: str | None) -> None:
+            add_usage(self._order.turn.usage, step, outcome)
+            self._order.give(step["path"], outcome, index, at)
+
+        self._sent(self.port.step(step, outcome), committed, partial(self._send_error, step))
+
     def _send_error(self, step: StepIdentity, error: BaseException) -> None:
-        self.send_step(step, self._order.turn.error_outcome(error))
+        try:
+            self._send_outcome(step, self._order.turn.error_outcome(error))
+        except (TypeError, ValueError) as unsendable:
+            # The step itself cannot be: whoever waits for it would wait for ever.
+            text = f"the {step['kind']} step {step['path']} cannot be recorded: {unsendable}"
+            self._order.turn.fail(TypeError(text))
 
     def _sent(
         self,

@@ -17,7 +17,6 @@ import asyncio
 import contextvars
 import inspect
 import os
-import re
 import sys
 import types
 import typing
@@ -26,7 +25,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 from hitl.errors import HitlError, ModelUnavailable
-from hitl.journal.error_codec import error_message
+from hitl.journal.error_codec import error_message, without_passwords
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -38,7 +37,6 @@ END_SECONDS = 1.5
 """How long the end of a worker may take, with all that is closed in it: a server waits two seconds for that."""
 
 _ON_LOOP = "_hitl_resources"
-_PASSWORD = re.compile(r"(://[^:/@\s]*:)[^@\s]+@")
 
 
 class ResourceUnavailable(ModelUnavailable):
@@ -208,9 +206,9 @@ class _Holder:
             await self._leave(manager)
 
     def _failed(self, error: BaseException) -> None:
-        text = _PASSWORD.sub(r"\1***@", error_message(error))
-        if isinstance(error, TimeoutError) and not text:
-            text = f"it was not open after {self._of._timeout:g} s"
+        text, seconds = without_passwords(error_message(error)), self._of._timeout
+        if isinstance(error, TimeoutError) and not text and seconds is not None:
+            text = f"it was not open after {seconds:g} s"
         reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
         unavailable = ResourceUnavailable(f"the resource {self._of.name!r} cannot be opened: {reason}")
         unavailable.__cause__ = error
@@ -221,8 +219,8 @@ class _Holder:
         try:
             await manager.__aexit__(None, None, None)
         except Exception as error:  # noqa: BLE001 - nobody is left to raise to, and the others are to be closed too
-            text = _PASSWORD.sub(r"\1***@", error_message(error))
-            sys.stderr.write(f"hitl: closing the resource {self._of.name!r} failed: {type(error).__name__}: {text}\n")
+            reason = f"{type(error).__name__}: {without_passwords(error_message(error))}"
+            sys.stderr.write(f"hitl: closing the resource {self._of.name!r} failed: {reason}\n")
 
 
 def _holders(loop: asyncio.AbstractEventLoop) -> dict[Resources[Any], _Holder]:
@@ -343,9 +341,12 @@ def part_of(value: Any, wanted: Any, parameter: str) -> Any:
     classes = _classes(wanted)
     if classes is None or isinstance(value, classes):
         return value
-    found = [part for part in _parts(value) if isinstance(part, classes)]
+    parts = _parts(value)
+    found = [part for part in parts if part is not None and isinstance(part, classes)]
     if len(found) == 1:
         return found[0]
+    if not found and types.NoneType in classes and any(part is None for part in parts):
+        return None
     has = "no part that is one" if not found else f"{len(found)} parts that are one"
     names = " or ".join(cls.__name__ for cls in classes)
     raise NoSuchResource(
@@ -355,7 +356,8 @@ def part_of(value: Any, wanted: Any, parameter: str) -> Any:
 
 def takes_none(wanted: Any) -> bool:
     """Whether a parameter does without where the agent has no resources."""
-    return types.NoneType in (_classes(wanted) or ())
+    is_union = typing.get_origin(wanted) in (typing.Union, types.UnionType)
+    return types.NoneType in typing.get_args(wanted) if is_union else wanted in (None, types.NoneType)
 
 
 def _classes(wanted: Any) -> tuple[type, ...] | None:
@@ -365,8 +367,13 @@ def _classes(wanted: Any) -> tuple[type, ...] | None:
         members = [_classes(member) for member in typing.get_args(wanted)]
         return None if None in members else tuple(cls for member in members for cls in member or ())
     cls = wanted if origin is None else origin
-    is_static = getattr(cls, "_is_protocol", False) and not getattr(cls, "_is_runtime_protocol", False)
-    return (cls,) if isinstance(cls, type) and not is_static else None
+    if not isinstance(cls, type):
+        return None
+    try:
+        isinstance(None, cls)
+    except TypeError:  # `Any`, a TypedDict, a protocol that is for checkers only
+        return None
+    return (cls,)
 
 
 def _parts(value: Any) -> list[Any]:

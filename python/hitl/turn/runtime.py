@@ -303,6 +303,8 @@ class Turn:
         location: str | None,
         arguments: Mapping[str, Any] | None,
     ) -> StepIdentity:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a {kind} step must be a str, got {type(name).__name__}")
         if key is None:
             path = place.next_step()
         else:

@@ -121,6 +121,7 @@ class Worker:
             turn = RunningTurn(self._agent, self._channel, frame, self._code, on_gone=self._gone)
         except Exception as error:  # noqa: BLE001 - one turn that cannot be opened is no matter of the others
             self._channel.send(unopened(frame["turn"], error))
+            self._tell_holding()
             asyncio.get_running_loop().call_soon(self._finish_if_over)
             return
         self._turns[frame["turn"]] = turn
@@ -128,11 +129,14 @@ class Worker:
     def _gone(self, turn: RunningTurn) -> None:
         turn_id = turn.turn.turn_id
         del self._turns[turn_id]
-        if self._say_holding is not None and not self._turns:
-            self._say_holding(has_open(asyncio.get_running_loop()))
+        self._tell_holding()
         if turn.stopped_as is not None:
             self._say_dropped(turn_id, turn.stopped_as, turn.left)
         self._finish_if_over()
+
+    def _tell_holding(self) -> None:
+        if self._say_holding is not None and not self._turns:
+            self._say_holding(has_open(asyncio.get_running_loop()))
 
     def _say_dropped(self, turn_id: str, how: str, left: int) -> None:
         # The server waits for this: a worker that does not say it has a blocked loop.

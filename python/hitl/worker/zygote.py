@@ -189,11 +189,12 @@ class Zygote:
 
     def _end_children(self) -> None:
         until = time.monotonic() + END_SECONDS
-        closing = {pid for pid, child in self._numbers.items() if self._holding.is_holding(child)}
-        for pid in self._numbers:
-            if pid not in closing:
-                self._kill(pid)
+        closing = set(self._numbers)
         while closing and time.monotonic() < until:
+            # As in `_kill_due`: a turn that the server had sent may reach one of them after all.
+            for pid in [pid for pid in closing if not self._holding.is_holding(self._numbers[pid])]:
+                closing.remove(pid)
+                self._kill(pid)
             # Left unreaped, as in `_reap`; nothing tells of one of several ends without polling, signals aside.
             ends = os.WEXITED | os.WNOHANG | os.WNOWAIT
             closing = {pid for pid in closing if os.waitid(os.P_PID, pid, ends) is None}

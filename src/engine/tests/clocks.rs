@@ -14,7 +14,17 @@ use crate::store::contract::fixture::{Fixture, at};
 use crate::store::query::AuditQuery;
 
 /// A clock that goes on only as it is told to.
-struct StoppedClock(AtomicI64);
+pub struct StoppedClock(AtomicI64);
+
+impl StoppedClock {
+    pub fn new(now: Timestamp) -> Arc<Self> {
+        Arc::new(Self(AtomicI64::new(now.millis())))
+    }
+
+    pub fn set(&self, now: Timestamp) {
+        self.0.store(now.millis(), Ordering::SeqCst);
+    }
+}
 
 impl Clock for StoppedClock {
     fn now(&self) -> Timestamp {
@@ -24,7 +34,7 @@ impl Clock for StoppedClock {
 
 #[tokio::test]
 async fn it_is_as_late_as_the_store_says() {
-    let clock = Arc::new(StoppedClock(AtomicI64::new(at(0).millis())));
+    let clock = StoppedClock::new(at(0));
     assert!(WallClock.now() > at(1_000_000), "years ago");
     let world = World::new(Fixture::at_the_time_of(Arc::clone(&clock) as _), settings()).await;
     let order = world.begin().await;
@@ -34,7 +44,7 @@ async fn it_is_as_late_as_the_store_says() {
     // By the clock of this machine it would have expired long ago.
     let seen = world.interrupt(expiring).await;
     assert_eq!((seen.status, seen.created_at), (InterruptStatus::Pending, at(0)));
-    clock.0.store(at(60_000).millis(), Ordering::SeqCst);
+    clock.set(at(60_000));
     let late = world.answer(order.session, expiring, json!(1)).await;
     assert!(matches!(late, Err(Error::InterruptExpired(_))), "{late:?}");
     assert_eq!(world.interrupt(expiring).await.status, InterruptStatus::Expired);

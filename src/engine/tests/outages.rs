@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::clocks::StoppedClock;
 use super::support::{PATIENCE, World, asked, journal_of, message, question, runtime, settings, step, waiting};
 use crate::domain::Error;
 use crate::domain::access::Actor;
@@ -15,7 +16,8 @@ use crate::engine::ports::dispatch::Runtime;
 use crate::engine::settings::Settings;
 use crate::engine::telling::view::{FeedItem, NewSession};
 use crate::store::about::About;
-use crate::store::contract::fixture::Fixture;
+use crate::store::clock::Clock;
+use crate::store::contract::fixture::{Fixture, at};
 use crate::store::sqlite::SqliteStore;
 use crate::store::upkeep::Upkeep;
 use crate::store::{BoxFuture, ReadJob, Store, WriteJob};
@@ -104,6 +106,10 @@ impl Store for Fickle {
 
     fn upkeep(&self) -> &dyn Upkeep {
         self.store.upkeep()
+    }
+
+    fn clock(&self) -> &dyn Clock {
+        self.store.clock()
     }
 
     fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
@@ -339,7 +345,12 @@ async fn a_turn_that_waited_for_a_place_and_cannot_be_read_says_so_and_holds_non
 
 #[tokio::test]
 async fn a_suspended_turn_that_cannot_be_read_keeps_no_other_from_being_given_up() {
-    let (world, store) = world(Settings { suspended_ttl: 1e-6, ..settings() }).await;
+    let clock = StoppedClock::new(at(0));
+    let fixture = Fixture::at_the_time_of(Arc::clone(&clock) as _);
+    let store = Fickle::new(&fixture.store);
+    // So long that the sweeper, who gives up as well, does not come in between.
+    let settings = Settings { suspended_ttl: 3600.0, ..settings() };
+    let world = World::over(fixture, Arc::clone(&store) as _, settings, runtime()).await;
     let mut sessions = Vec::new();
     for _ in 0..2 {
         let order = world.begin().await;
@@ -347,7 +358,7 @@ async fn a_suspended_turn_that_cannot_be_read_keeps_no_other_from_being_given_up
         world.engine.turn_failed(order.turn, order.epoch, away).await.unwrap();
         sessions.push(order.session);
     }
-    tokio::time::sleep(Duration::from_millis(5)).await; // that both are older than --suspended-ttl
+    clock.set(at(3_600_001));
     store.spoiled_writes.store(1, Ordering::Relaxed);
     world.engine.give_up_suspended().await.unwrap();
     let mut left = 0;

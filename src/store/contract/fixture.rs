@@ -43,7 +43,8 @@ pub(crate) struct Fixture {
     pub(crate) store: Arc<dyn Store>,
     /// The same, with what only a local one has.
     local: Option<Arc<dyn LocalStore>>,
-    _lasts: Vec<Box<dyn Any + Send + Sync>>,
+    /// What the store works on.
+    lasts: Vec<Box<dyn Any + Send + Sync>>,
 }
 
 /// A runtime beside the test's, as a store has threads of its own; over with the fixture.
@@ -84,12 +85,12 @@ impl Fixture {
 
     fn of(store: impl LocalStore, lasts: Vec<Box<dyn Any + Send + Sync>>) -> Self {
         let local = Arc::new(store);
-        Self { store: Arc::clone(&local) as _, local: Some(local), _lasts: lasts }
+        Self { store: Arc::clone(&local) as _, local: Some(local), lasts }
     }
 
     fn over(backend: impl Backend, handle: Handle, lasts: Vec<Box<dyn Any + Send + Sync>>) -> Self {
         let store = SharedStore::new(backend, StoreAccess::Alone, Arc::new(WallClock), handle);
-        Self { store: Arc::new(store), local: None, _lasts: lasts }
+        Self { store: Arc::new(store), local: None, lasts }
     }
 
     /// A shared store, with its database to itself.
@@ -112,6 +113,11 @@ impl Fixture {
         });
         let (database, backend) = connected.join().unwrap();
         Self::over(backend, handle, vec![Box::new(database), Box::new(runtime)])
+    }
+
+    /// Drops the store alone; what it works on lasts as long as what this returns.
+    pub(crate) fn drop_store(self) -> Vec<Box<dyn Any + Send + Sync>> {
+        self.lasts
     }
 
     /// The store, with what only a local one has.

@@ -17,6 +17,7 @@ super::for_each_store!(
     a_thread_is_deleted_with_all_that_is_its_own,
     what_no_checkpoint_names_goes_with_the_last_one_that_did,
     a_copy_is_whole_and_on_its_own,
+    a_copy_takes_the_place_of_what_has_its_names_and_of_nothing_else,
     bytes_and_names_come_back_as_they_were,
     graphs_outlive_sessions_and_their_sweeping,
 );
@@ -232,6 +233,25 @@ async fn a_copy_is_whole_and_on_its_own(it: Fixture) {
     assert_eq!(it.ids(CheckpointQuery { run: Some("run".to_owned()), ..all() }).await, ["b/sub/1", "a/sub/1"]);
     it.upkeep().delete_thread("a".to_owned()).await.unwrap();
     assert_eq!(it.thread("b").await, copied);
+}
+
+async fn a_copy_takes_the_place_of_what_has_its_names_and_of_nothing_else(it: Fixture) {
+    for (thread, ids) in [("a", ["1", "2"]), ("b", ["2", "3"])] {
+        for id in ids {
+            let one = Checkpoint { body: bytes(thread), ..checkpoint(key(thread, "", id), &[("x", id)]) };
+            it.put(&one, &[value("x", id, thread)]).await;
+            it.put_writes(&one.key, vec![write(thread, 0, "", thread), write("both", 0, "", thread)]).await;
+        }
+    }
+    it.upkeep().copy_thread("a".to_owned(), "b".to_owned()).await.unwrap();
+    let told = |stored: &StoredCheckpoint| {
+        let text = |value: &TypedBytes| String::from_utf8(value.bytes.clone()).unwrap();
+        let values: String = stored.values.iter().map(|held| text(&held.value)).collect();
+        let writes: String = stored.writes.iter().map(|write| text(&write.value)).collect();
+        [stored.key.id.clone(), text(&stored.body), values, writes].join(" ")
+    };
+    let found: Vec<String> = it.thread("b").await.iter().map(told).collect();
+    assert_eq!(found, ["3 b b bb", "2 a a aba", "1 a a aa"]);
 }
 
 async fn bytes_and_names_come_back_as_they_were(it: Fixture) {

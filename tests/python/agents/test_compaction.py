@@ -143,7 +143,7 @@ async def test_a_crash_after_every_entry_comes_to_the_same_end() -> None:
     assert len(model.summed_up) == 1
     for cut in range(2, len(first.port.journal)):
         _, state = await LocalTurn(journal=first.port.journal[:cut]).run(agent.run_turn, GO, turns(5))
-        assert state[-1] == whole[-1]
+        assert state == whole
 
 
 async def test_a_turn_that_began_without_either_goes_on_without() -> None:
@@ -153,6 +153,15 @@ async def test_a_turn_that_began_without_either_goes_on_without() -> None:
     agent = ReActAgent(model, compaction=SHORT, history_processors=[only_last])
     response, _ = await LocalTurn(journal=first.port.journal).run(agent.run_turn, GO, turns(5))
     assert (response.content, model.summed_up) == ("done", [])
+
+
+async def test_where_the_end_alone_is_too_long_nothing_is_summed_up() -> None:
+    """Little would be won, and the next request would do it again."""
+    model = Model()
+    await run_locally(
+        ReActAgent(model, compaction=SHORT), LONG * 10, [GO, ChatMessage.assistant_message(content="yes")]
+    )
+    assert model.summed_up == []
 
 
 async def test_what_users_and_models_say_is_no_summary() -> None:
@@ -168,6 +177,26 @@ async def test_another_model_may_write_the_summary() -> None:
     agent = ReActAgent(model, compaction=Compaction(over_tokens=400, keep_tokens=150, client=writer))
     await run_locally(agent, "go", turns(5))
     assert (len(model.summed_up), len(writer.summed_up)) == (0, 1)
+
+
+async def test_the_agent_says_how_its_own_client_is_asked_again() -> None:
+    asked = 0
+
+    class Away(Model):
+        async def complete(self, request: ModelRequest) -> ModelReply:
+            nonlocal asked
+            asked += 1
+            raise hitl.TransientError("away", retry_after=0)
+
+    agent = ReActAgent(Away(), compaction=SHORT, retries=1, transient="raise")
+    with pytest.raises(hitl.TransientError, match="away"):
+        await run_locally(agent, "go", turns(5))
+    assert asked == 2
+    asked = 0
+    other = Compaction(over_tokens=400, keep_tokens=118, client=Away())
+    with pytest.raises(hitl.errors.ModelUnavailable):
+        await run_locally(ReActAgent(Model(), compaction=other, retries=0, transient="raise"), "go", turns(5))
+    assert asked == 3  # that client says nothing, and so 2 retries
 
 
 def test_a_transcript_shows_calls_and_results_as_text() -> None:
@@ -213,6 +242,31 @@ async def test_a_processor_says_what_a_model_is_shown_and_changes_nothing_else()
     assert result.state == [*turns(2), GO, ChatMessage.assistant_message(content="done")]
     steps = [entry["result"]["value"] for entry in result.port.journal if entry.get("step", {}).get("key")]
     assert steps[0] == [{"role": "user", "content": "(left out)"}, 4]  # what stays is a number
+
+
+async def test_what_a_processor_changes_in_place_is_shown_and_is_no_part_of_the_conversation() -> None:
+    """Else a replay, which has what was recorded of it, would go on with another conversation."""
+
+    def without_images(ctx: RunContext[Any], messages: list[ChatMessage]) -> list[ChatMessage]:
+        for message in messages:
+            message.base64_image = None
+        return messages
+
+    model = Model()
+    agent = ReActAgent(model, history_processors=[without_images])
+    first = LocalTurn()
+    image = ChatMessage.user_message(content="look", base64_image="iVBORw0KGgo=")
+    _, whole = await first.run(agent.run_turn, GO, [image, ChatMessage.assistant_message(content="a cat")])
+    assert [message.base64_image for message in model.requests[0].messages] == [None, None, None]
+    assert whole[0].base64_image == "iVBORw0KGgo="
+    _, again = await LocalTurn(journal=first.port.journal[:-1]).run(agent.run_turn, GO, whole[:2])
+    assert again == whole
+
+
+@pytest.mark.parametrize("options", [{"history_processors": [len]}, {"system_prompt": lambda: "Be brief."}])
+def test_a_function_that_cannot_be_called_is_refused_when_the_agent_is_made(options: dict[str, Any]) -> None:
+    with pytest.raises(TypeError, match="ReActAgent: .* must take .* the RunContext"):
+        ReActAgent(**options)
 
 
 @pytest.mark.parametrize(

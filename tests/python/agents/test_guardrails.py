@@ -109,6 +109,20 @@ async def test_an_output_guardrail_keeps_replaces_or_refuses() -> None:
     assert json.loads(tool_message(await call(read, {"path": "secret"}))) == {"error": "ValueError: not for the model"}
 
 
+async def test_what_an_output_guardrail_changes_in_place_is_what_a_replay_has() -> None:
+    def hide(result: dict[str, Any]) -> None:
+        result["card"] = "***"
+
+    @tool(output_guardrails=[hide])
+    async def pay(cents: int) -> dict[str, Any]:
+        return {"card": "4711", "paid": cents}
+
+    result = await call(pay, {"cents": 5})
+    assert json.loads(tool_message(result)) == {"card": "***", "paid": 5}
+    [said] = [outcome["value"] for step, outcome in result.port.steps if step["kind"] == "guardrail"]
+    assert said == {"card": "***", "paid": 5}
+
+
 async def test_every_guardrail_call_is_a_step() -> None:
     @tool(input_guardrails=[lambda n: {"n": n + 1}], output_guardrails=[lambda result: None])
     async def f(n: int) -> int:

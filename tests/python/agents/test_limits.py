@@ -169,6 +169,26 @@ async def test_a_run_that_came_to_a_limit_goes_on_from_its_state(
     assert result.output == (3 if code == "invalid_output" else '{"result": 3}')
 
 
+@pytest.mark.parametrize(
+    ("reply", "options", "asked"),
+    [
+        (calling("look", total_tokens=60), {"token_limit": 100, "tools": [look]}, [2, 2, 2]),
+        (calling("look"), {"max_steps": 2, "tools": [look]}, [2, 2, 2]),
+        (said("many"), {"output_type": int, "output_retries": 2}, [3, 2, 2]),
+    ],
+)
+async def test_each_retry_grants_as_much_again_and_no_more(
+    reply: ModelReply, options: dict[str, Any], asked: list[int]
+) -> None:
+    client = Replies(*[reply] * 9)
+    agent = ReActAgent(client, **options)
+    given: Any = "go"
+    for requests in asked:
+        client.requests.clear()
+        given = (await hitl.run(agent, given)).state
+        assert len(client.requests) == requests
+
+
 # -- tools at once ------------------------------------------------------------------------------------------------
 
 
@@ -194,6 +214,20 @@ async def test_no_more_tools_run_at_once_than_may_and_people_are_asked_about_all
     done = await hitl.run(agent, waits.state)
     assert (done.output, most) == ("done", 2)
     assert [message.content for message in done.messages if message.role == "tool"] == ["worked"] * 6
+
+
+async def test_a_tool_that_asks_while_it_runs_keeps_its_place() -> None:
+    @tool
+    async def ask() -> str:
+        return str(await hitl.interrupt({"type": "question"}))
+
+    agent = ReActAgent(Replies(calling("ask", "ask"), said("done")), tools=[ask], max_parallel_tools=1)
+    result = await hitl.run(agent, "go")
+    for answer in ("first", "second"):
+        assert result.state is not None
+        [asked] = result.interrupts
+        result = await hitl.run(agent, result.state.answer(asked, answer))
+    assert [message.content for message in result.messages if message.role == "tool"] == ["first", "second"]
 
 
 async def test_the_places_are_the_same_in_a_replay() -> None:

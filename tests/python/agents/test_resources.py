@@ -9,12 +9,12 @@ import sys
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Annotated, Any
+from typing import Annotated, Any, TypedDict
 
 import pytest
 
 import hitl
-from hitl import ReActAgent, RunContext, TurnRequest, tool
+from hitl import ReActAgent, RunContext, tool
 from hitl.testing import HitlServer, Human, ScriptedChatClient
 
 
@@ -31,6 +31,10 @@ class Mailer:
 class Both:
     pool: Pool
     mailer: Mailer
+
+
+class Typed(TypedDict):
+    name: str
 
 
 class Opened:
@@ -133,6 +137,29 @@ class TestWhoGetsIt:
         opened.value = Both(Pool("one of two"), Mailer())
         result = await hitl.run(agent(calls("marked", word="a"), opened, marked), "go")
         assert told(result) == ["a one of two"]
+
+    @pytest.mark.parametrize("wanted", [Any, Any | None, Typed, Typed | None], ids=str)
+    async def test_a_type_that_objects_cannot_be_compared_with_takes_all_of_them(
+        self, opened: Opened, wanted: Any
+    ) -> None:
+        async def whole(all_of_them: Any) -> str:
+            """Use them."""
+            return str(all_of_them["name"])
+
+        whole.__annotations__["all_of_them"] = Annotated[wanted, hitl.Resource]
+        opened.value = {"name": "all"}
+        assert told(await hitl.run(agent(calls("whole"), opened, tool(whole)), "go")) == ["all"]
+
+    async def test_one_that_can_do_without_a_part(self, opened: Opened) -> None:
+        @tool
+        async def either(pool: Annotated[Pool | None, hitl.Resource]) -> str:
+            """Do what can be done."""
+            return "without" if pool is None else pool.name
+
+        for parts, name in (({"pool": Pool("found"), "mailer": None}, "found"), ({"pool": None}, "without")):
+            await opened.resources.close()
+            opened.value = parts
+            assert told(await hitl.run(agent(calls("either"), opened, either), "go")) == [name]
 
     @pytest.mark.parametrize(("value", "has"), [(Mailer(), "no part"), ((Pool(), Pool()), "2 parts")])
     async def test_what_cannot_be_told_ends_the_turn(self, opened: Opened, value: Any, has: str) -> None:
@@ -265,12 +292,22 @@ class TestWhenItIsOpened:
 
 
 class TestWhatCannotBeOpened:
-    async def test_suspends_the_turn_and_names_it_without_its_password(self, opened: Opened) -> None:
-        opened.error = OSError("no route to postgresql://shop:geheim@db/shop")
+    @pytest.mark.parametrize(
+        ("address", "shown"),
+        [
+            ("postgresql://shop:geh@im@db/shop", "postgresql://shop:***@db/shop"),
+            ("postgresql://db/shop?user=shop&password=geheim&x=1", "postgresql://db/shop?user=shop&password=***&x=1"),
+            ("host=db password=geheim", "host=db password=***"),
+        ],
+    )
+    async def test_suspends_the_turn_and_names_it_without_its_password(
+        self, opened: Opened, address: str, shown: str
+    ) -> None:
+        opened.error = OSError(f"no route to {address}")
         made = agent(calls("gated", word="a"), opened, gated)
         away = await approved(made, await hitl.run(made, "go"))
         assert (away.status, away.error_code) == ("error", "resource_unavailable")
-        cause = "OSError: no route to postgresql://shop:***@db/shop"
+        cause = f"OSError: no route to {shown}"
         assert away.error == f"ResourceUnavailable: the resource 'the pool' cannot be opened: {cause}"
         assert isinstance(away.exception, hitl.ResourceUnavailable)
         assert away.state is not None
@@ -288,6 +325,16 @@ class TestWhatCannotBeOpened:
         assert "'slow' cannot be opened: TimeoutError: it was not open after 0.01 s" in str(
             (await hitl.run(made, "go")).error
         )
+
+    async def test_a_time_out_of_its_own_where_it_has_no_limit(self) -> None:
+        @hitl.resources(timeout=None)
+        async def slow() -> AsyncIterator[Pool]:
+            raise TimeoutError
+            yield Pool()
+
+        made = ReActAgent(client=calls("marked", word="a"), tools=[marked], resources=slow)
+        result = await asyncio.wait_for(hitl.run(made, "go"), 30)
+        assert result.error == "ResourceUnavailable: the resource 'slow' cannot be opened: TimeoutError"
 
     async def test_inside_of_a_once_step_its_author_is_told(self, opened: Opened) -> None:
         opened.error = OSError("away")
@@ -359,59 +406,6 @@ class TestSomethingElseInItsPlace:
         assert opened.did == ["open", "close"]
 
 
-class TestContextFrom:
-    @staticmethod
-    def made(seen: list[TurnRequest], **options: Any) -> ReActAgent:
-        @tool
-        async def who(ctx: RunContext[Any, None]) -> str:
-            """The context."""
-            return str(ctx.context)
-
-        def context_from(request: TurnRequest) -> Any:
-            seen.append(request)
-            return request.user_params.get("tenant", "nobody")
-
-        return ReActAgent(name="shop", client=calls("who"), tools=[who], context_from=context_from, **options)
-
-    async def test_makes_the_context_of_a_run_that_was_given_none(self) -> None:
-        seen: list[TurnRequest] = []
-        message = hitl.ChatMessage.user_message(content="go", user_params={"tenant": "acme"})
-        assert told(await hitl.run(self.made(seen), message)) == ["acme"]
-        assert [(request.agent, request.user_params) for request in seen] == [("shop", {"tenant": "acme"})]
-
-    async def test_a_given_one_goes_before(self) -> None:
-        seen: list[TurnRequest] = []
-        assert told(await hitl.run(self.made(seen), "go", context="given")) == ["given"]
-        assert seen == []
-
-    def test_is_asked_once_also_where_the_turn_is_replayed(
-        self, hitl_server: HitlServer, hitl_replay: HitlServer, human: Human
-    ) -> None:
-        seen: list[TurnRequest] = []
-        client = ScriptedChatClient(
-            [
-                {"tool_calls": [{"name": "gated", "args": {"word": "a"}}]},
-                {"tool_calls": [{"name": "who"}]},
-                {"content": "done"},
-            ]
-        )
-        made = self.made(seen)
-        made = ReActAgent(client=client, tools=[gated, *made.tools], context_from=made.context_from)
-        human.on("gated").approve()
-        server = hitl_server(made, resources=Pool(), context_from=made.context_from)
-        server.send({"role": "user", "content": "go", "user_params": {"tenant": "acme"}})
-        assert client.requests[-1]["messages"][-1]["content"] == "acme"
-        assert len(seen) == 1
-
-    async def test_a_run_that_was_begun_without_it_goes_on_without_it(self) -> None:
-        before = agent(calls("gated", word="a"), Opened(), gated)
-        waiting = await hitl.run(before, "go")
-        seen: list[TurnRequest] = []
-        after = agent(calls("gated", word="a"), Opened(), gated, context_from=seen.append)
-        assert (await approved(after, waiting)).status == "idle"
-        assert seen == []
-
-
 class TestWhatIsRefused:
     def test_functions_that_could_not_be_called(self) -> None:
         def plain() -> Iterator[Pool]:
@@ -445,10 +439,6 @@ class TestWhatIsRefused:
     def test_what_workers_would_not_know(self) -> None:
         with pytest.raises(TypeError, match="for a live agent"):
             hitl.Server("app:agent", resources=Pool())
-
-    def test_a_context_that_takes_nothing(self) -> None:
-        with pytest.raises(TypeError, match="one argument"):
-            ReActAgent(context_from=lambda: None)  # type: ignore[arg-type,misc]  # wrong on purpose
 
     async def test_what_returns_no_context_manager(self) -> None:
         @hitl.resources

@@ -39,16 +39,26 @@ async def fragile(message, state):
 """
 
 CLERK = """
+from typing import Annotated
+import hitl
 from hitl import ReActAgent, interrupt, tool
 from hitl.testing import ScriptedChatClient
 
+@hitl.resources
+async def desk():
+    yield "a desk"
+
+async def sender(request):
+    return request.user_params
+
 @tool
-async def ask_back(about: str) -> str:
+async def ask_back(about: str, desk: Annotated[str, hitl.Resource]) -> str:
     '''Ask.'''
     return await interrupt({"type": "back", "about": about})
 
 script = [{"tool_calls": [{"name": "ask_back", "args": {"about": "hats"}}]}, {"content": "Done."}]
 agent = ReActAgent(client=ScriptedChatClient(script), model_name="m", system_prompt="Be kind.", tools=[ask_back])
+agent = hitl.agent(resources=desk, context_from=sender)(agent)
 """
 
 STORE = "sqlite:shop.db"

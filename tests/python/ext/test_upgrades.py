@@ -10,8 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 import hitl
+from hitl.errors import UnreadableJournal
+from hitl.ext.versions import reading
 from tests.python.behaviours.ledger import Ledger
 from tests.python.behaviours.scenes import DONE, Scene, calls, charge
 from tests.python.ext.proof import CAMPS
@@ -90,3 +93,14 @@ def test_what_is_done_in_another_way_is_a_mismatch_that_names_the_version(camp: 
     assert (result.status, result.error_code) == ("error", "replay_mismatch"), result.error
     assert names_the_version(result.error, camp), result.error
     assert Ledger(tmp_path).lines == []
+
+
+def test_what_cannot_be_read_is_not_shown() -> None:
+    """It is what was said, and what tools were called with; such an error is stored, logged and told to clients."""
+    given = {"card": "4711-0815", "cents": "many"}
+    with pytest.raises(UnreadableJournal) as caught, reading("pydantic"):
+        TypeAdapter(dict[str, int]).validate_python(given)
+    assert "4711" not in str(caught.value)
+    assert "card: Input should be a valid integer" in str(caught.value)
+    assert "and 1 more" in str(caught.value)
+    assert caught.value.__suppress_context__

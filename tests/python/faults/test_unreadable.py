@@ -38,11 +38,15 @@ OF_AN_INTERRUPT = [
 ]
 
 
+# Of one version whatever is imported or edited meanwhile: what failed is taken up again under other code.
+agent = hitl.agent(version="1")(playbook)
+
+
 @contextmanager
 def serving(store: Path, **options: object) -> Iterator[Api]:
     """A server on `store` until the block ends."""
     with (
-        hitl.Server(playbook, port=0, store=str(store), park_after=0.0, **options) as server,
+        hitl.Server(agent, port=0, store=str(store), park_after=0.0, **options) as server,
         closing(Api(server.url)) as api,
     ):
         yield api

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -229,3 +231,28 @@ async def test_a_session_beside_a_state_may_be_its_id(tmp_path: Path) -> None:
 async def test_a_session_beside_a_message_needs_a_store() -> None:
     with pytest.raises(TypeError, match="needs store="):
         await hitl.run(Files().agent("/a"), "clean up", session="ann")
+
+
+async def test_a_closed_store_says_so_without_its_password() -> None:
+    store = hitl.Store("postgresql://shop:geheim@db.invalid/shop")
+    await store.close()
+    for use in (store.open(), hitl.run(Files().agent("/a"), "clean up", store=store)):
+        with pytest.raises(ValueError, match=r"^the store postgresql://shop:\*\*\*@db.invalid/shop is closed$"):
+            await use
+
+
+@pytest.mark.parametrize("is_blocking", [True, False])
+async def test_a_store_that_is_closed_while_it_is_opened_is_not_open_then(tmp_path: Path, is_blocking: bool) -> None:
+    path = tmp_path / "runs.db"
+    store = hitl.Store(path)
+
+    async def open_it() -> Any:
+        return await (asyncio.to_thread(store.open_blocking) if is_blocking else store.open())
+
+    opening = asyncio.ensure_future(open_it())
+    while not path.exists():  # it is on its way
+        await asyncio.sleep(0)
+    await store.close()
+    with suppress(ValueError):
+        await opening
+    assert store._core is None

@@ -268,3 +268,32 @@ async def test_the_agent_of_a_question_is_the_turns_or_the_one_that_works_inside
         return [await interrupt({"type": "q"}), await current_turn().run_step("tool", "sub", inner)]
 
     assert await local.run(agent) == ["outer", "inner"]
+
+
+@pytest.mark.parametrize("once", [False, True])
+async def test_a_step_without_a_name_is_refused_where_it_is_asked_for(once: bool) -> None:
+    local = LocalTurn()
+
+    async def agent() -> None:
+        name: Any = None
+        await current_turn().run_step("model", name, lambda: value(1), once=once)
+
+    with pytest.raises(TypeError, match="the name of a model step must be a str, got NoneType"):
+        await local.run(agent)
+    assert local.port.steps == []
+
+
+async def test_a_step_of_which_nothing_can_be_recorded_fails_the_turn() -> None:
+    local = LocalTurn()
+    asked = 0
+
+    def refuse(step: Any, result: Any) -> int:
+        nonlocal asked
+        asked += 1
+        raise ValueError("invalid type: null")
+
+    local.port.step = refuse  # type: ignore[method-assign]  # as what takes the records does with what it cannot read
+    local.start(named, "pay", 12)
+    failure = await local.turn.failure
+    assert str(failure) == "the step step 0#1 cannot be recorded: invalid type: null"
+    assert asked == 2  # with its outcome, and with the error in its place

@@ -184,7 +184,9 @@ class HitlSaver(BaseCheckpointSaver[str]):
             self._graphs().delete_checkpoints(thread, keys)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy all that there is of a thread to another one, in the place of what is there."""
+        """Copy all that there is of a thread to another one, in the place of what has the same ids there. What the
+        other one has besides stays, and its newest checkpoint may be its own: to have the copy alone, delete it first.
+        """
         if source_thread_id != target_thread_id:
             self._graphs().copy_thread(str(source_thread_id), str(target_thread_id))
 

@@ -1,0 +1,20 @@
+"""What is asked of functions that a program hands over, when it does: a wrong one must not wait for its first call."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+_COUNTS = {1: "one argument", 2: "two arguments"}
+
+
+def check_takes(what: str, function: Any, *arguments: str) -> None:
+    """TypeError where ``function`` cannot be called with these arguments, one or two, by position. ``what`` names it
+    there. A builtin whose signature cannot be read may be anything, and passes."""
+    try:
+        inspect.signature(function).bind(*arguments)
+    except TypeError as error:
+        named = " and ".join(arguments)
+        raise TypeError(f"{what} must take {_COUNTS[len(arguments)]}, {named}: {error}") from None
+    except ValueError:
+        return
