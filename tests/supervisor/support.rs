@@ -1,5 +1,6 @@
 //! A supervisor with real Python workers and a made-up engine, and what tests look at.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
@@ -167,7 +168,7 @@ impl World {
 
 fn order(turn: &Turn, epoch: u64, content: &str, state: Vec<ChatMessage>, journal: Vec<RecordedEntry>) -> TurnOrder {
     let message = Arc::new(ChatMessage { content: Some(content.to_owned()), ..ChatMessage::default() });
-    TurnOrder { turn: turn.id, epoch, session: turn.session, message, state, journal }
+    TurnOrder { turn: turn.id, epoch, session: turn.session, message, state, journal, answered_by: BTreeMap::new() }
 }
 
 /// The interpreter itself: what is on the path may be a script that sets variables and then starts it.

@@ -125,7 +125,7 @@ impl Engine {
         let row = Turn::new(turn, id, message, None, now);
         tx.insert_turn(&row)?;
         let session = after_commit.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
-        Ok(Some((self.claim_new(tx, &session, &row, now)?, after_commit)))
+        Ok(Some((self.claim_new(tx, &session, &row, None, now)?, after_commit)))
     }
 
     fn begin_state(&self, tx: &mut dyn Transaction, state: &RunState, now: Timestamp) -> Result<Begun, Error> {

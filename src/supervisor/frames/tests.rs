@@ -155,7 +155,7 @@ fn a_turn_comes_with_its_journal_and_without_nulls() {
     let message = ChatMessage { content: Some("hello".to_owned()), ..ChatMessage::default() };
     let reply = ChatMessage { role: Role::Assistant, name: Some("a".to_owned()), ..ChatMessage::default() };
     let journal = [
-        Entry::Start { code: "c".to_owned(), python: "3.11".to_owned(), policy: false, abandoned: None },
+        Entry::Start { code: "c".to_owned(), python: "3.11".to_owned(), policy: false, abandoned: None, traceparent: None },
         Entry::Pause {
             timers: vec![PendingTimer { path: "0@1".to_owned(), due: Timestamp::from_millis(9) }],
             context: None,
