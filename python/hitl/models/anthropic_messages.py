@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hitl.models.chat_client import ModelReply, ModelRequest
-from hitl.models.provider import ProviderClient, plain, read_stream, together
+from hitl.models.provider import ProviderClient, plain, read_stream, together, traced
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -78,6 +78,7 @@ class AnthropicChatClient(ProviderClient["AsyncAnthropic"]):
             "messages": body.pop("messages"),
             # Through extra_body, because the package has no argument for what is newer than it.
             "extra_body": body,
+            **traced(),
         }
         if not self._stream:
             # With a time-out of its own the package makes no guess whether the reply may take too long to wait for.

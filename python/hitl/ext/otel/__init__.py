@@ -1,0 +1,126 @@
+"""OpenTelemetry for turns: traces that go on over a pause, metrics, and logs. Needs `hitl-runtime[otel]`.
+
+`hitl serve --otel` is all that a server needs; a program that calls `hitl.run` calls `instrument()` once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from hitl.driver.flushing import before_exit
+from hitl.ext.otel import environment
+from hitl.ext.otel.environment import TelemetryNotConfigured as TelemetryNotConfigured
+from hitl.turn import watching
+from hitl.turn.places import AnyTurn
+from hitl.turn.runtime import Turn
+from hitl.turn.watching import TurnWatcher
+
+if TYPE_CHECKING:
+    from hitl.ext.otel.relay import RelaySink
+    from hitl.ext.otel.spans import Tracing
+
+__all__ = ["TelemetryNotConfigured", "instrument"]
+
+logger = logging.getLogger("hitl.otel")
+
+
+def instrument(*, content: bool | None = None) -> None:
+    """Trace every turn that this process, and processes forked from it, run from now on. Calling it again does nothing
+    but choose anew.
+
+    Where it goes is what the standard environment says: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_PROTOCOL`
+    (`http/protobuf` or `grpc`), `OTEL_SERVICE_NAME` (`hitl` by default), `OTEL_TRACES_SAMPLER` and so on. A program that
+    has set a tracer provider of OpenTelemetry's SDK by the time of its first turn keeps it, and gets hitl's spans there.
+
+    content: whether spans hold what was said: prompts, replies, arguments and results of tools. None: only where
+    `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` is `true`.
+
+    Raises `TelemetryNotConfigured` where packages are missing, or the environment names an exporter or a protocol that
+    there is not. With `OTEL_SDK_DISABLED=true` nothing happens.
+
+    Example:
+        hitl.ext.otel.instrument()
+        await hitl.run(agent, "go")
+    """
+    if content is not None and not isinstance(content, bool):
+        raise TypeError(f"instrument(content=) is True, False or None, got {content!r}")
+    if environment.is_disabled():
+        return
+    environment.check()
+    watching.install(_Instrumented(environment.captures_content() if content is None else content))
+
+
+class _Instrumented:
+    """Watches the turns of a process. Nothing of OpenTelemetry is imported, and no thread begins, before the first of
+    them, or before the first fork."""
+
+    def __init__(self, content: bool) -> None:
+        self._content = content
+        self._tracing: Tracing | None = None
+        self._relay: RelaySink | None = None
+        self._has_failed = False
+
+    def watch(self, turn: AnyTurn, journal: list[dict[str, Any]], answered_by: Mapping[str, str]) -> TurnWatcher | None:
+        try:
+            # Late: a process may be instrumented and run no turn.
+            from hitl.ext.otel.spans import TurnSpans
+
+            if self._tracing is None and not self._has_failed:
+                self._open_here()
+            if self._tracing is None or not isinstance(turn, Turn):
+                return None
+            return TurnSpans(self._tracing, turn, journal, answered_by)
+        except Exception:
+            self._has_failed = True  # once is enough: the next turn would have no better luck
+            logger.exception("turns are not traced")
+            return None
+
+    def headers(self) -> dict[str, str]:
+        if self._tracing is None:
+            from opentelemetry.trace import get_current_span  # late, as in `watch`
+
+            if not get_current_span().get_span_context().is_valid:
+                return {}
+        from opentelemetry import propagate  # late, as in `watch`
+
+        carrier: dict[str, str] = {}
+        propagate.inject(carrier)
+        return carrier
+
+    def before_forks(self) -> None:
+        # Late, as in `watch`; before the forks, so that all children share it.
+        from opentelemetry import trace
+        from opentelemetry.sdk.trace import TracerProvider
+
+        from hitl.ext.otel.relay import RelaySink
+
+        if isinstance(trace.get_tracer_provider(), TracerProvider):
+            return  # the agent's own, which exports as its author wants it
+        self._relay = RelaySink()
+        self._use(self._relay, self._relay.takes_logs)
+
+    def after_forks(self) -> None:
+        if self._relay is not None:
+            self._relay.close()
+
+    def _open_here(self) -> None:
+        from hitl.ext.otel.sinks import HereSink  # late, as in `watch`
+
+        sink = HereSink()
+        before_exit(sink.flush)
+        self._use(sink, sink.takes_logs)
+
+    def _use(self, sink: Any, takes_logs: bool) -> None:
+        # Late, as in `watch`.
+        import hitl
+        from hitl.ext.otel.sinks import SCOPE
+        from hitl.ext.otel.spans import Tracing
+
+        if takes_logs:
+            from hitl.ext.otel.logs import TurnLogs
+
+            logging.getLogger().addHandler(TurnLogs(sink))
+        tracer = sink.provider.get_tracer(SCOPE, hitl.__version__)
+        self._tracing = Tracing(sink, tracer, sink.provider.sampler, self._content)
