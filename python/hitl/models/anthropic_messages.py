@@ -37,6 +37,7 @@ class AnthropicChatClient(ProviderClient["AsyncAnthropic"]):
     for servers that cannot. Nothing is imported, built or connected before the first request (or `prepare()`).
     """
 
+    provider: ClassVar[str] = "anthropic"
     _package: ClassVar[str] = "anthropic"
     _key_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_API_KEY",)
     _credentials: ClassVar[frozenset[str]] = frozenset({"auth_token", "credentials", "config", "profile"})

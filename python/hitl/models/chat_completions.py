@@ -71,6 +71,7 @@ class OpenAIChatClient(OpenAIPackageClient):
 class OpenRouterChatClient(OpenAIChatClient):
     """Any model of OpenRouter: `model_name="anthropic/claude-sonnet-4"`. Key: `OPENROUTER_API_KEY`."""
 
+    provider: ClassVar[str] = "openrouter"
     _key_variables: ClassVar[tuple[str, ...]] = ("OPENROUTER_API_KEY",)
     # OpenRouter hands reasoning back to the model that wrote it, which needs it between its tool calls.
     _sends_reasoning: ClassVar[bool] = True

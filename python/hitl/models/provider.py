@@ -38,6 +38,8 @@ class ProviderClient(Generic[Connection]):
     Nothing is imported, built or connected before the first request (or `prepare()`).
     """
 
+    provider: ClassVar[str]
+    """What traces call whoever is asked (`gen_ai.provider.name`)."""
     _package: ClassVar[str]
     """The package, and the extra that brings it."""
     _key_variables: ClassVar[tuple[str, ...]]

@@ -166,7 +166,7 @@ def _body_done(
         pass  # nobody waits for it
     elif isinstance(error, NoOutcome):
         if turn.watcher is not None:
-            scope.error = error.error
+            scope.error = error
             turn.watcher.body_ended(scope, None)
         turn.stalled[scope.path] = (error.error, again)
     else:

@@ -89,6 +89,7 @@ class Zygote:
             return
         finally:
             self._end_children()
+            signal.set_wakeup_fd(-1)  # its socket is closed with this object
 
     def _request(self) -> bool:
         """Handle one message; False at the end of the socket."""

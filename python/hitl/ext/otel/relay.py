@@ -48,9 +48,9 @@ class RelaySink:
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, LARGEST)
         ours.setblocking(False)
         with theirs:
-            # In a session of its own: it outlives those who are killed together.
+            # In a group of its own: it outlives those who are killed together.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "hitl.ext.otel.exporter"], stdin=theirs, start_new_session=True
+                [sys.executable, "-m", "hitl.ext.otel.exporter"], stdin=theirs, process_group=0
             )
         self._socket = ours
         self.takes_logs = environment.exporter_of("logs") != "none"

@@ -40,6 +40,7 @@ from hitl.ext.otel import content, described
 from hitl.ext.otel.ids import TURN, given_ids, span_id_of, trace_id_of
 from hitl.ext.otel.sinks import DURATION, STEP, TOKENS, WAIT, Sink
 from hitl.journal.ports import InterruptRequest, StepIdentity
+from hitl.turn.bodies import NoOutcome
 from hitl.turn.places import StepScope
 from hitl.turn.retrying import TryFailed
 from hitl.turn.runtime import Turn
@@ -83,6 +84,7 @@ class _Step:
 class _Question:
     """A question that somebody is asked."""
 
+    interrupt_id: str
     path: str
     type: str
     at: int
@@ -219,8 +221,8 @@ class TurnSpans:
             return
         known.end = time.time_ns()
         error = scope.error
-        if isinstance(error, TryFailed) and error.__cause__ is not None:
-            error = error.__cause__
+        if isinstance(error, TryFailed | NoOutcome) and error.__cause__ is not None:
+            error = error.__cause__  # what the try itself came to
         known.error = None if error is None else type(error).__name__
         if outcome is None:
             # Nothing is recorded, and the step will be tried again: this try is a part of the turn of its own.
@@ -271,7 +273,9 @@ class TurnSpans:
         self._know(step, interrupt_id, at)
 
     def _know(self, step: StepIdentity, interrupt_id: str, at: int) -> None:
-        self._questions[interrupt_id] = _Question(step["path"], step["name"], at, step.get("tool_call_id"))
+        self._questions[interrupt_id] = _Question(
+            interrupt_id, step["path"], step["name"], at, step.get("tool_call_id")
+        )
 
     @_harmless
     def settled(self, interrupt_id: str, index: int, at: int, outcome: Mapping[str, Any], by: str | None) -> None:
@@ -281,7 +285,6 @@ class TurnSpans:
         question = self._questions.get(interrupt_id)
         known = any(answer.question is question for answer in self._answers)
         if question is not None and not known:
-            self._facts.setdefault(question.path, {})["hitl.interrupt.id"] = interrupt_id
             self._answers.append(_Answer(question, index, at, outcome, by))
 
     @_harmless
@@ -294,6 +297,7 @@ class TurnSpans:
         for answer in told:
             question = answer.question
             facts = {
+                "hitl.interrupt.id": question.interrupt_id,
                 "hitl.interrupt.type": question.type,
                 "gen_ai.tool.call.id": question.tool_call_id,
                 **self._facts.get(question.path, {}),
