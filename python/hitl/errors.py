@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-
 RETRIABLE_ERRORS = frozenset(
     {
         "replay_mismatch",

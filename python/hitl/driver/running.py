@@ -102,8 +102,8 @@ class RunningTurn:
         self.port.receive(frame, self.turn.order)
 
     def cancel(self, *, is_settled: bool = True) -> None:
-        """The session is settled without us: stop the agent and say nothing more. Where it is not, the turn is not ours to
-        go on with, and goes on elsewhere."""
+        """The session is settled without us: stop the agent and say nothing more. Where it is not, the turn goes on
+        elsewhere."""
         self._stop(DROPPED["cancel"])
         if self.turn.watcher is not None and is_settled:
             self.turn.watcher.cancelled()

@@ -186,7 +186,7 @@ class ServeOptions:
     log_format: LogFormat = "auto"
     """`auto`: for people on a terminal, JSON lines otherwise."""
     otel: bool = False
-    """Trace turns by OpenTelemetry, as the environment (`OTEL_...`) says; needs `hitl-runtime[otel]` (docs/tracing.md)."""
+    """Trace turns by OpenTelemetry, as the environment (`OTEL_...`) says (docs/tracing.md). Needs the extra `otel`."""
     webhook_secret: str | None = None
     """Signs webhooks (Standard Webhooks)."""
     webhook_allow_private: bool = False

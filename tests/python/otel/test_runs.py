@@ -170,10 +170,9 @@ def _journal_of(state: hitl.RunState) -> list[dict[str, Any]]:
 
 def test_a_server_in_a_program_tells_of_its_turns_there(spans: InMemorySpanExporter) -> None:
     with hitl.Server(make_agent(), port=0, store="memory", otel=True) as server, Client(server.url) as client:
-        session = client.create_session()
-        client.send(session, "go")
-        [interrupt] = client.wait(session).interrupts
-        client.approve(interrupt)
+        session = client.create_session().session_id
+        [interrupt] = client.ask(session, "go").interrupts
+        client.approve(interrupt.interrupt_id)
         client.wait(session)
     assert names(spans) == TURN
     found = [

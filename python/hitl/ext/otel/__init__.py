@@ -27,12 +27,13 @@ logger = logging.getLogger("hitl.otel")
 
 
 def instrument(*, content: bool | None = None) -> None:
-    """Trace every turn that this process, and processes forked from it, run from now on. Calling it again does nothing
-    but choose anew.
+    """Trace every turn that this process, and processes that are forked from it, run from now on. Calling it again only
+    chooses anew.
 
     Where it goes is what the standard environment says: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_EXPORTER_OTLP_PROTOCOL`
-    (`http/protobuf` or `grpc`), `OTEL_SERVICE_NAME` (`hitl` by default), `OTEL_TRACES_SAMPLER` and so on. A program that
-    has set a tracer provider of OpenTelemetry's SDK by the time of its first turn keeps it, and gets hitl's spans there.
+    (`http/protobuf` or `grpc`), `OTEL_SERVICE_NAME` (`hitl` by default), `OTEL_TRACES_SAMPLER` and so on. A program
+    that has set a tracer provider of OpenTelemetry's SDK by the time of its first turn keeps it, and gets hitl's spans
+    there.
 
     content: whether spans hold what was said: prompts, replies, arguments and results of tools. None: only where
     `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` is `true`.
@@ -121,6 +122,6 @@ class _Instrumented:
         if takes_logs:
             from hitl.ext.otel.logs import TurnLogs
 
-            logging.getLogger().addHandler(TurnLogs(sink))
+            TurnLogs(sink).install()
         tracer = sink.provider.get_tracer(SCOPE, hitl.__version__)
         self._tracing = Tracing(sink, tracer, sink.provider.sampler, self._content)

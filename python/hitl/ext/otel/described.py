@@ -69,8 +69,10 @@ def step(step: StepIdentity) -> dict[str, Any]:
 def request(client: object, request: Any) -> dict[str, Any]:
     """What a request to a model (``hitl.models.ModelRequest``) says, besides its messages."""
     settings = request.settings
-    attributes = {
-        attribute: settings[name] for name, attribute in _SETTINGS.items() if isinstance(settings.get(name), int | float)
+    attributes: dict[str, Any] = {
+        attribute: settings[name]
+        for name, attribute in _SETTINGS.items()
+        if isinstance(settings.get(name), int | float)
     }
     attributes["gen_ai.provider.name"] = getattr(client, "provider", None) or type(client).__name__
     if request.response_format is not None:
@@ -88,7 +90,7 @@ def reply(step: StepIdentity, outcome: Mapping[str, Any]) -> dict[str, Any]:
         attributes["gen_ai.response.finish_reasons"] = [finish]
     usage = recorded.get("usage")
     for said, attribute in _USAGE.items():
-        value = usage.get(said) if isinstance(usage, dict) else None
+        value: Any = usage.get(said) if isinstance(usage, dict) else None
         if type(value) in (int, float):
             attributes[attribute] = int(value)
     return attributes
@@ -96,7 +98,7 @@ def reply(step: StepIdentity, outcome: Mapping[str, Any]) -> dict[str, Any]:
 
 def said(step: StepIdentity, shown: Mapping[str, Any] | None, outcome: Mapping[str, Any]) -> dict[str, Any]:
     """What was said: a model's reply, a tool's arguments and result."""
-    recorded = outcome.get("value")
+    recorded: Any = outcome.get("value")
     if step["kind"] == "model":
         message = recorded.get("message") if isinstance(recorded, dict) else None
         return content.of_reply(message, recorded.get("finish_reason")) if isinstance(message, dict) else {}

@@ -1,5 +1,8 @@
-"""What the standard environment (``OTEL_...``) says of where telemetry goes. Endpoints, headers, certificates, time-outs,
-batches and samplers are read by OpenTelemetry's own classes; which of these there are to be is read here."""
+"""What the standard environment (``OTEL_...``) says of where telemetry goes.
+
+Endpoints, headers, certificates, time-outs, batches and samplers are read by OpenTelemetry's own classes; which of
+these there are to be is read here.
+"""
 
 from __future__ import annotations
 

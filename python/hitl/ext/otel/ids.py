@@ -1,4 +1,4 @@
-"""Ids of spans: those of a turn follow from its id, so that every process that runs a part of it comes to the same ones."""
+"""Ids of spans: those of a turn follow from its id, so that processes that run parts of it come to the same ones."""
 
 from __future__ import annotations
 

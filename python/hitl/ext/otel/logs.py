@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 from typing import Final
 
@@ -18,11 +19,26 @@ _LEAST_SEVERITY: Final = 1
 
 
 class TurnLogs(logging.Handler):
-    """Hands records to a sink. A replay logs again what was logged: that is left out."""
+    """Hands records to a sink. A replay logs again what was logged: that is left out.
+
+    It is no handler of a logger: where the root has one, ``basicConfig`` does nothing, and what nobody else handles is
+    not on standard error any more.
+    """
 
     def __init__(self, sink: Sink) -> None:
         super().__init__()
         self._sink = sink
+
+    def install(self) -> None:
+        """Get every record that loggers let through, besides their handlers."""
+        logs, pass_on = self, logging.Logger.callHandlers
+
+        @functools.wraps(pass_on)
+        def call_handlers(self: logging.Logger, record: logging.LogRecord) -> None:
+            pass_on(self, record)
+            logs.handle(record)
+
+        logging.Logger.callHandlers = call_handlers  # type: ignore[method-assign]
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.name.partition(".")[0] in _OURS_TO_LEAVE or record.name in _OURS_TO_LEAVE or is_repeated():
@@ -42,7 +58,7 @@ class TurnLogs(logging.Handler):
                     "created": record.created,
                     "level": record.levelname,
                     "severity": next((n for level, n in _SEVERITIES if record.levelno >= level), _LEAST_SEVERITY),
-                    "text": self.format(record) if self.formatter is not None else record.getMessage(),
+                    "text": record.getMessage(),
                     "attributes": attributes,
                     "trace": context.trace_id,
                     "span": context.span_id,

@@ -50,7 +50,7 @@ class RelaySink:
         with theirs:
             # In a group of its own: it outlives those who are killed together.
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "hitl.ext.otel.exporter"], stdin=theirs, process_group=0
+                [sys.executable, "-m", "hitl.ext.otel.exporter"], stdin=theirs.fileno(), process_group=0
             )
         self._socket = ours
         self.takes_logs = environment.exporter_of("logs") != "none"

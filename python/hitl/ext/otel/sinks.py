@@ -15,6 +15,7 @@ from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.trace import TraceFlags
 
 import hitl
@@ -51,7 +52,8 @@ class Sink(Protocol):
         """One value of one of the histograms above."""
 
     def log(self, record: Mapping[str, Any]) -> None:
-        """A log record: ``created``, ``level``, ``severity``, ``text``, ``attributes``, ``trace``, ``span``, ``flags``."""
+        """A log record: ``created`` (seconds), ``level``, ``severity``, ``text``, ``attributes``, and the span that
+        it was logged in: ``trace``, ``span``, ``flags``."""
 
     def flush(self) -> None:
         """Hand over what is left; may block."""
@@ -170,7 +172,7 @@ class HereSink:
             self.provider = own
             self._histograms = Histograms(metrics.get_meter_provider())
             if not isinstance(own.id_generator, TurnIds):
-                own.id_generator = TurnIds(own.id_generator)
+                own.id_generator = TurnIds(own.id_generator)  # type: ignore[assignment]  # inferred from its default
             return
         exported = self._exported = Exported()
         self._histograms = exported.histograms
@@ -199,8 +201,7 @@ class HereSink:
 
 def make_provider(resource: Resource | None, processor: SpanProcessor | None) -> TracerProvider:
     """A provider whose spans have the ids of their turns, and go to ``processor`` once."""
-    provider = TracerProvider(resource=resource)
-    provider.id_generator = TurnIds(provider.id_generator)
+    provider = TracerProvider(resource=resource, id_generator=TurnIds(RandomIdGenerator()))
     if processor is not None:
         provider.add_span_processor(OncePerTurn(processor))
     return provider

@@ -21,7 +21,7 @@ from typing import Any, Final, ParamSpec
 
 from opentelemetry import context as otel_context
 from opentelemetry.context import Context
-from opentelemetry.sdk.trace.sampling import Sampler
+from opentelemetry.sdk.trace.sampling import Decision, Sampler
 from opentelemetry.trace import (
     NonRecordingSpan,
     Span,
@@ -31,6 +31,7 @@ from opentelemetry.trace import (
     StatusCode,
     TraceFlags,
     Tracer,
+    get_current_span,
     set_span_in_context,
 )
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
@@ -139,7 +140,8 @@ class TurnSpans:
         self._trace_id = trace_id_of(turn_id) if remote is None else remote.trace_id
         self._name = f"invoke_agent {self.turn.agent}" if self.turn.agent else "invoke_agent"
         sampled = self.tracing.sampler.should_sample(self._parent, self._trace_id, self._name)
-        self._flags = TraceFlags(TraceFlags.SAMPLED if sampled.decision.is_sampled() else TraceFlags.DEFAULT)
+        is_sampled = sampled.decision is Decision.RECORD_AND_SAMPLE
+        self._flags = TraceFlags(TraceFlags.SAMPLED if is_sampled else TraceFlags.DEFAULT)
         self._common = {"gen_ai.conversation.id": self.turn.session_id, "hitl.turn.id": turn_id}
         self._read()
 
@@ -344,8 +346,6 @@ def _outer(path: str) -> str:
 
 def _span_in(context: Context) -> SpanContext | None:
     """The span that a context names, where it does."""
-    from opentelemetry.trace import get_current_span
-
     found = get_current_span(context).get_span_context()
     return found if found.is_valid else None
 
