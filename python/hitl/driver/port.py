@@ -114,15 +114,15 @@ class ChannelPort:
             order.refused(frame["call"], error)
 
     def _answered(self, frame: Frame, order: Order) -> None:
-        self._settled(frame, order, {"answer": frame["value"]})
+        self._tell_outcome(frame, order, {"answer": frame["value"]})
 
     def _expired(self, frame: Frame, order: Order) -> None:
-        self._settled(frame, order, {"expired": True})
+        self._tell_outcome(frame, order, {"expired": True})
 
-    def _settled(self, frame: Frame, order: Order, outcome: dict[str, Any]) -> None:
+    def _tell_outcome(self, frame: Frame, order: Order, outcome: dict[str, Any]) -> None:
         interrupt_id, index, at = frame["interrupt_id"], frame["index"], frame["at"]
         if (watcher := order.turn.watcher) is not None:
-            watcher.settled(interrupt_id, index, at, outcome, frame.get("by"))
+            watcher.answered(interrupt_id, index, at, outcome, frame.get("by"))
         order.answered(interrupt_id, index, at, outcome)
 
     def _ends(self, call: int, error: HitlError | None) -> bool:

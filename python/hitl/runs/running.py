@@ -227,7 +227,7 @@ async def _cancel(task: Task) -> None:
     """Stop the agent of a run that nobody waits for any more, and see it out."""
     if task.turn is not None:
         if task.turn.stopped_as is None:
-            task.turn.cancel()
+            task.turn.cancel(is_settled=False)  # in a store it stays open
         while not task.turn.gone.is_set():
             try:
                 await task.turn.see_out()

@@ -47,7 +47,7 @@ class TurnWatcher(Protocol):
     def asked(self, step: StepIdentity, interrupt_id: str, at: int) -> None:
         """The question is committed."""
 
-    def settled(self, interrupt_id: str, index: int, at: int, outcome: Mapping[str, Any], by: str | None) -> None:
+    def answered(self, interrupt_id: str, index: int, at: int, outcome: Mapping[str, Any], by: str | None) -> None:
         """Entry ``index`` is an answer, of somebody with the name ``by`` where there is one, or says that there was
         none in time. ``outcome``: ``{"answer": json}`` or ``{"expired": True}``."""
 

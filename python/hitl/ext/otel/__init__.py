@@ -95,7 +95,7 @@ class _Instrumented:
         from opentelemetry import trace
         from opentelemetry.sdk.trace import TracerProvider
 
-        from hitl.ext.otel.relay import RelaySink
+        from hitl.ext.otel.relay import RelaySink  # late, as they are
 
         if isinstance(trace.get_tracer_provider(), TracerProvider):
             return  # the agent's own, which exports as its author wants it
@@ -120,7 +120,7 @@ class _Instrumented:
         from hitl.ext.otel.spans import Tracing
 
         if takes_logs:
-            from hitl.ext.otel.logs import TurnLogs
+            from hitl.ext.otel.logs import TurnLogs  # late, as they are
 
             TurnLogs(sink).install()
         tracer = sink.provider.get_tracer(SCOPE, hitl.__version__)

@@ -59,7 +59,7 @@ class Sink(Protocol):
         """Hand over what is left; may block."""
 
 
-class OncePerTurn(SpanProcessor):
+class SpansOnce(SpanProcessor):
     """Keeps spans from a processor that an agent's own code ends in a replay, or because its turn leaves memory: they
     have ended before, or will."""
 
@@ -203,5 +203,5 @@ def make_provider(resource: Resource | None, processor: SpanProcessor | None) ->
     """A provider whose spans have the ids of their turns, and go to ``processor`` once."""
     provider = TracerProvider(resource=resource, id_generator=TurnIds(RandomIdGenerator()))
     if processor is not None:
-        provider.add_span_processor(OncePerTurn(processor))
+        provider.add_span_processor(SpansOnce(processor))
     return provider

@@ -155,7 +155,7 @@ class TurnSpans:
             elif kind in ("answer", "expire") and index > last:
                 outcome = {"answer": entry["value"]} if kind == "answer" else {"expired": True}
                 interrupt_id = entry["interrupt_id"]
-                self._settle(interrupt_id, index, at, outcome, self.answered_by.get(interrupt_id))
+                self._keep(interrupt_id, index, at, outcome, self.answered_by.get(interrupt_id))
 
     # -- contexts ---------------------------------------------------------------------------------------------------
 
@@ -280,10 +280,10 @@ class TurnSpans:
         )
 
     @_harmless
-    def settled(self, interrupt_id: str, index: int, at: int, outcome: Mapping[str, Any], by: str | None) -> None:
-        self._settle(interrupt_id, index, at, outcome, by)
+    def answered(self, interrupt_id: str, index: int, at: int, outcome: Mapping[str, Any], by: str | None) -> None:
+        self._keep(interrupt_id, index, at, outcome, by)
 
-    def _settle(self, interrupt_id: str, index: int, at: int, outcome: Mapping[str, Any], by: str | None) -> None:
+    def _keep(self, interrupt_id: str, index: int, at: int, outcome: Mapping[str, Any], by: str | None) -> None:
         question = self._questions.get(interrupt_id)
         known = any(answer.question is question for answer in self._answers)
         if question is not None and not known:
