@@ -214,7 +214,7 @@ class Server:
 
             if options.otel:
                 # By name: the room is above this one, and few programs trace.
-                import_module("hitl.ext.otel").instrument()
+                import_module("hitl.ext.otel").instrument_for_option()
             loaded = as_agent(options.agent).given("Server()", *self._given)
             settings["agent"] = loaded.name
             core = _core.Server(settings)

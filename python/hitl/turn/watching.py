@@ -81,8 +81,8 @@ class Watching(Protocol):
 _watching: Watching | None = None
 
 
-def install(watching: Watching) -> None:
-    """Watch all turns from now on, in place of whoever did."""
+def install(watching: Watching | None) -> None:
+    """Watch all turns that begin from now on, in place of whoever did; None: nobody does."""
     global _watching
     _watching = watching
 

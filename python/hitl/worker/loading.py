@@ -47,7 +47,7 @@ def _instrument() -> None:
     """Trace the turns of this process, or of those that are forked from it, as `--otel` says."""
     # By name: the room is above this one, as those of the frameworks are, and few servers trace.
     try:
-        importlib.import_module("hitl.ext.otel").instrument()
+        importlib.import_module("hitl.ext.otel").instrument_for_option()
     except HitlError as error:
         said, _, hint = str(error).partition("\n\nhint: ")
         raise AgentLoadError(f"--otel: {said}", hint or None) from error

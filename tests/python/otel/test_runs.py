@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from opentelemetry import metrics, trace
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
@@ -20,17 +22,18 @@ from hitl import ReActAgent, TransientError, tool
 from hitl.client import Client
 from hitl.driver.replay_check import OpenTurn, check_turns
 from hitl.driver.shapes import as_agent
-from hitl.ext.otel import TelemetryNotConfigured, instrument
+from hitl.ext.otel import TelemetryNotConfigured, instrument, uninstrument
 from hitl.models import ModelReply, ModelRequest
 from hitl.testing import ScriptedChatClient
 from hitl.turn import watching
 from hitl.worker import loops
+from tests.python.support.otlp_receiver import OtlpReceiver
 
-# What the process has is set once: it is everybody's in it.
 _spans = InMemorySpanExporter()
 _reader = InMemoryMetricReader()
 _provider = TracerProvider()
 _provider.add_span_processor(SimpleSpanProcessor(_spans))
+_meters = MeterProvider([_reader])
 
 
 @tool(requires_approval=True)
@@ -46,20 +49,13 @@ def make_agent(client: ScriptedChatClient | None = None) -> ReActAgent:
     return ReActAgent(client=client or ScriptedChatClient(SCRIPT), model_name="m", name="tracer", tools=[delete])
 
 
-@pytest.fixture(scope="module", autouse=True)
-def telemetry_of_the_program() -> None:
-    trace.set_tracer_provider(_provider)
-    metrics.set_meter_provider(MeterProvider([_reader]))
-
-
 @pytest.fixture
 def spans() -> Iterator[InMemorySpanExporter]:
     """Those of turns that are traced from here on."""
-    before = watching.installed()
     _spans.clear()
-    instrument()
+    instrument(tracer_provider=_provider, meter_provider=_meters)
     yield _spans
-    watching._watching = before
+    uninstrument()
 
 
 def names(spans: InMemorySpanExporter) -> list[str]:
@@ -79,7 +75,7 @@ TURN = ["chat m", "chat m", "execute_tool delete", "invoke_agent tracer", "wait 
 
 
 async def test_a_run_that_is_carried_on_from_its_state_is_a_part_of_who_began_it(spans: InMemorySpanExporter) -> None:
-    with trace.get_tracer("program").start_as_current_span("request") as request:
+    with _provider.get_tracer("program").start_as_current_span("request") as request:
         paused = await hitl.run(make_agent(), "go")
     assert names(spans) == ["chat m", "request"]
     paused.state.approve(paused.interrupts[0])
@@ -117,7 +113,7 @@ async def test_what_was_said_is_in_spans_where_it_is_asked_for(spans: InMemorySp
         return repr([attributes(span) for span in spans.get_finished_spans()])
 
     assert "secret.txt" not in await run()
-    instrument(content=True)
+    instrument(content=True, tracer_provider=_provider)
     spans.clear()
     text = await run()
     for said in ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.tool.call.arguments", "secret.txt", "go"):
@@ -158,12 +154,15 @@ def test_a_check_of_open_turns_tells_nothing(spans: InMemorySpanExporter) -> Non
         assert verdict.error is None, verdict
         assert len(spans.get_finished_spans()) == told
 
-    loops.run(loops.new_loop(), check())
+    loop = loops.new_loop()
+    try:
+        loops.run(loop, check())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
 
 
 def _journal_of(state: hitl.RunState) -> list[dict[str, Any]]:
-    import json
-
     journal: list[dict[str, Any]] = json.loads(state.to_string())["journal"]
     return journal
 
@@ -182,6 +181,39 @@ def test_a_server_in_a_program_tells_of_its_turns_there(spans: InMemorySpanExpor
         for metric in scope.metrics
     ]
     assert {"gen_ai.client.operation.duration", "hitl.wait.duration"} <= set(found)
+
+
+OWN = """
+import asyncio
+import os
+import hitl
+from hitl.ext.otel import instrument
+from hitl.testing import ScriptedChatClient
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+instrument()
+own = InMemorySpanExporter()
+if "OWN" in os.environ:  # set after instrument(), and before the first turn
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(own))
+    trace.set_tracer_provider(provider)
+agent = hitl.ReActAgent(client=ScriptedChatClient([{"content": "hi"}]), model_name="m", name="tracer")
+hitl.run_sync(agent, "go")
+print(len(own.get_finished_spans()))
+"""
+
+
+@pytest.mark.parametrize("has_own", [True, False])
+def test_a_program_that_has_telemetry_keeps_it_and_another_gets_that_of_its_environment(has_own: bool) -> None:
+    with OtlpReceiver().serving() as receiver:
+        environment = os.environ | receiver.environment | ({"OWN": "1"} if has_own else {})
+        done = subprocess.run([sys.executable, "-c", OWN], check=True, env=environment, capture_output=True, text=True)
+    assert done.stderr == ""
+    assert done.stdout == ("2\n" if has_own else "0\n")
+    assert sorted(span.name for span in receiver.spans) == ([] if has_own else ["chat m", "invoke_agent tracer"])
 
 
 PROGRAM = """

@@ -18,15 +18,24 @@ from hitl.turn.runtime import Turn
 from hitl.turn.watching import TurnWatcher
 
 if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.sdk.trace import TracerProvider
+
+    from hitl.ext.otel.logs import TurnLogs
     from hitl.ext.otel.relay import RelaySink
     from hitl.ext.otel.spans import Tracing
 
-__all__ = ["TelemetryNotConfigured", "instrument"]
+__all__ = ["TelemetryNotConfigured", "instrument", "uninstrument"]
 
 logger = logging.getLogger("hitl.otel")
 
 
-def instrument(*, content: bool | None = None) -> None:
+def instrument(
+    *,
+    content: bool | None = None,
+    tracer_provider: TracerProvider | None = None,
+    meter_provider: MeterProvider | None = None,
+) -> None:
     """Trace every turn that this process, and processes that are forked from it, run from now on. Calling it again only
     chooses anew.
 
@@ -38,7 +47,11 @@ def instrument(*, content: bool | None = None) -> None:
     content: whether spans hold what was said: prompts, replies, arguments and results of tools. None: only where
     `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` is `true`.
 
-    Raises `TelemetryNotConfigured` where packages are missing, or the environment names an exporter or a protocol that
+    tracer_provider: of OpenTelemetry's SDK; where spans go, whatever else there is. meter_provider: beside it, where
+    measurements go; by default the program's.
+
+    Raises `TypeError` for a tracer provider that is none of the SDK's, whose spans could not be given ids;
+    `TelemetryNotConfigured` where packages are missing, or the environment names an exporter or a protocol that
     there is not. With `OTEL_SDK_DISABLED=true` nothing happens.
 
     Example:
@@ -50,15 +63,42 @@ def instrument(*, content: bool | None = None) -> None:
     if environment.is_disabled():
         return
     environment.check()
-    watching.install(_Instrumented(environment.captures_content() if content is None else content))
+    if tracer_provider is not None:
+        # Late: whoever gives one has imported it.
+        from opentelemetry.sdk.trace import TracerProvider
+
+        if not isinstance(tracer_provider, TracerProvider):
+            raise TypeError(f"instrument(tracer_provider=) is opentelemetry.sdk.trace's, got {tracer_provider!r}")
+    elif meter_provider is not None:
+        raise TypeError("instrument(meter_provider=) goes with tracer_provider=")
+    uninstrument()
+    given = None if tracer_provider is None else (tracer_provider, meter_provider)
+    watching.install(_Instrumented(environment.captures_content() if content is None else content, given))
+
+
+def instrument_for_option() -> None:
+    """What `--otel` does: nothing where the program, or the agent's module, has chosen already."""
+    if watching.installed() is None:
+        instrument()
+
+
+def uninstrument() -> None:
+    """Trace no turn that begins from now on. Those that have begun are traced to their end here."""
+    watched = watching.installed()
+    watching.install(None)
+    if isinstance(watched, _Instrumented) and watched.logs is not None:
+        watched.logs.remove()
 
 
 class _Instrumented:
     """Watches the turns of a process. Nothing of OpenTelemetry is imported, and no thread begins, before the first of
     them, or before the first fork."""
 
-    def __init__(self, content: bool) -> None:
+    def __init__(self, content: bool, given: tuple[TracerProvider, MeterProvider | None] | None) -> None:
         self._content = content
+        self._given = given
+        self.logs: TurnLogs | None = None
+        """Who gets what is logged, where somebody does."""
         self._tracing: Tracing | None = None
         self._relay: RelaySink | None = None
         self._has_failed = False
@@ -97,7 +137,7 @@ class _Instrumented:
 
         from hitl.ext.otel.relay import RelaySink  # late, as they are
 
-        if isinstance(trace.get_tracer_provider(), TracerProvider):
+        if self._given is not None or isinstance(trace.get_tracer_provider(), TracerProvider):
             return  # the agent's own, which exports as its author wants it
         self._relay = RelaySink()
         self._use(self._relay, self._relay.takes_logs)
@@ -109,7 +149,7 @@ class _Instrumented:
     def _open_here(self) -> None:
         from hitl.ext.otel.sinks import HereSink  # late, as in `watch`
 
-        sink = HereSink()
+        sink = HereSink(self._given)
         before_exit(sink.flush)
         self._use(sink, sink.takes_logs)
 
@@ -122,6 +162,7 @@ class _Instrumented:
         if takes_logs:
             from hitl.ext.otel.logs import TurnLogs  # late, as they are
 
-            TurnLogs(sink).install()
+            self.logs = TurnLogs(sink)
+            self.logs.install()
         tracer = sink.provider.get_tracer(SCOPE, hitl.__version__)
         self._tracing = Tracing(sink, tracer, sink.provider.sampler, self._content)

@@ -40,6 +40,10 @@ class TurnLogs(logging.Handler):
 
         logging.Logger.callHandlers = call_handlers  # type: ignore[method-assign]
 
+    def remove(self) -> None:
+        """Get none any more."""
+        self.addFilter(lambda record: False)  # others may have wrapped the method since: it stays
+
     def emit(self, record: logging.LogRecord) -> None:
         if record.name.partition(".")[0] in _OURS_TO_LEAVE or record.name in _OURS_TO_LEAVE or is_repeated():
             return

@@ -163,14 +163,14 @@ class Exported:
 
 class HereSink:
     """A program that has telemetry of its own keeps it, and what hitl tells is told there; any other gets what its
-    environment says."""
+    environment says. ``given``: a tracer provider, and a meter provider or None, that are to be used in any case."""
 
-    def __init__(self) -> None:
-        own = trace.get_tracer_provider()
+    def __init__(self, given: tuple[TracerProvider, metrics.MeterProvider | None] | None = None) -> None:
+        own, meters = given or (trace.get_tracer_provider(), None)
         self._exported: Exported | None = None
         if isinstance(own, TracerProvider):
             self.provider = own
-            self._histograms = Histograms(metrics.get_meter_provider())
+            self._histograms = Histograms(meters or metrics.get_meter_provider())
             if not isinstance(own.id_generator, TurnIds):
                 own.id_generator = TurnIds(own.id_generator)  # type: ignore[assignment]  # inferred from its default
             return
