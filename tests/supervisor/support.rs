@@ -139,7 +139,8 @@ impl World {
     /// Somebody answers: the answer's index.
     pub fn answer(&self, turn: &Turn, interrupt: InterruptId, value: Value) -> u64 {
         let index = self.inbox.append(turn.id, Entry::Answer { interrupt_id: interrupt, value: value.clone() });
-        self.supervisor.deliver(turn.id, Delivery::Answer { index, at: Timestamp::from_millis(2), interrupt, value });
+        self.supervisor
+            .deliver(turn.id, Delivery::Answer { index, at: Timestamp::from_millis(2), interrupt, value, by: None });
         index
     }
 

@@ -107,8 +107,20 @@ async fn entries_are_numbered_from_zero_and_read_back_in_order(it: Fixture) {
         other => panic!("{other:?}"),
     };
     let entries = vec![
-        Entry::Start { code: "0123456789abcdef".to_owned(), python: "3.11".to_owned(), policy: false, abandoned: None, traceparent: None },
-        Entry::Start { code: "c".to_owned(), python: "3.11".to_owned(), policy: true, abandoned: None, traceparent: None },
+        Entry::Start {
+            code: "0123456789abcdef".to_owned(),
+            python: "3.11".to_owned(),
+            policy: false,
+            abandoned: None,
+            traceparent: None,
+        },
+        Entry::Start {
+            code: "c".to_owned(),
+            python: "3.11".to_owned(),
+            policy: true,
+            abandoned: None,
+            traceparent: None,
+        },
         Entry::Start {
             code: "c".to_owned(),
             python: "3.11".to_owned(),

@@ -49,9 +49,11 @@ impl<'e> EntryColumns<'e> {
             Entry::Start { code, python, policy, abandoned, traceparent: None } => {
                 Self { entry: "start", body: Some(rows::json(&(code, python, policy, abandoned))?), ..none }
             }
-            Entry::Start { code, python, policy, abandoned, traceparent } => {
-                Self { entry: "start", body: Some(rows::json(&(code, python, policy, abandoned, traceparent))?), ..none }
-            }
+            Entry::Start { code, python, policy, abandoned, traceparent } => Self {
+                entry: "start",
+                body: Some(rows::json(&(code, python, policy, abandoned, traceparent))?),
+                ..none
+            },
             Entry::Taken { code, python, policy: None } => {
                 Self { entry: "taken", body: Some(rows::json(&(code, python))?), ..none }
             }

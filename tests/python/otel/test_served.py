@@ -214,6 +214,19 @@ def test_a_turn_that_is_cancelled_has_a_span_that_says_so(api: Api, receiver: Ot
     assert turn.attributes["error.type"] == "cancelled"
 
 
+def test_a_rule_that_answers_is_named_as_a_person_is(receiver: OtlpReceiver, tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[[rule]]\nname = "deletes"\ntool = "delete"\neffect = "allow"\n')
+    trace = a_trace()
+    with Served(AGENT, environment=receiver.environment, otel=True, policy=policy) as server:
+        assert server.api.wait(sent(server.api, "go", trace))["status"] == "idle"
+    waits = [span for span in receiver.of(trace) if span.name == "wait tool_approval"]
+    assert {span.attributes["gen_ai.tool.name"]: span.attributes["hitl.answered_by"] for span in waits} == {
+        "size": "policy",
+        "delete": "policy",
+    }
+
+
 def test_what_its_caller_does_not_sample_is_not_told(api: Api, receiver: OtlpReceiver) -> None:
     unsampled, sampled = a_trace(), a_trace()
     assert api.wait(sent(api, "fail x", unsampled, "00"))["status"] == "idle"

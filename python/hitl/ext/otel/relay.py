@@ -12,9 +12,11 @@ from __future__ import annotations
 
 import json
 import logging
+import select
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -33,6 +35,11 @@ _MOST_TEXT: Final = 50_000
 """Characters in the attributes of a span that fits into a datagram, also where each takes four bytes."""
 _BEGINNING: Final = 8192
 """How much of each is kept where that is more."""
+
+_MOMENT: Final = 0.02
+"""Seconds that a turn may wait for room in the socket."""
+_IMPATIENT: Final = 5.0
+"""Seconds for which nothing is waited for after that was in vain."""
 
 _END_SECONDS: Final = 1.5
 """What the exporting process has for what is left, when there are no more workers."""
@@ -58,6 +65,7 @@ class RelaySink:
         self.provider = make_provider(None, _Relayed(self) if has_spans else None)
         trace.set_tracer_provider(self.provider)
         self._has_dropped = False
+        self._impatient_until = 0.0
 
     def measure(self, name: str, value: float, attributes: Attributes) -> None:
         self._send({"is": "value", "name": name, "value": value, "attributes": dict(attributes)})
@@ -85,8 +93,17 @@ class RelaySink:
             self._process.returncode = 0  # it goes on by itself: nobody has to wait for it any more
 
     def _send(self, told: dict[str, Any]) -> None:
+        datagram = json.dumps(told, default=str).encode()
         try:
-            self._socket.send(json.dumps(told, default=str).encode())
+            try:
+                self._socket.send(datagram)
+            except BlockingIOError:
+                # The other side may only be behind for a moment. One that is stuck is not waited for each time.
+                if time.monotonic() < self._impatient_until:
+                    raise
+                if not select.select([], [self._socket], [], _MOMENT)[1]:
+                    self._impatient_until = time.monotonic() + _IMPATIENT
+                self._socket.send(datagram)
         except OSError as error:  # full, too large, or nobody reads it any more
             if not self._has_dropped:
                 self._has_dropped = True
