@@ -145,6 +145,21 @@ async def test_a_turn_whose_model_is_away_has_its_span_when_it_is_over(spans: In
     assert len({span.context.span_id for span in spans.get_finished_spans()}) == 3
 
 
+async def test_an_answer_after_which_the_turn_is_suspended_is_told_when_it_goes_on(spans: InMemorySpanExporter) -> None:
+    client = AwayOnce(SCRIPT)
+    client.is_away = False
+    paused = await hitl.run(make_agent(client), "go")
+    client.is_away = True
+    paused.state.reject(paused.interrupts[0])
+    suspended = await hitl.run(make_agent(client), paused.state)
+    assert suspended.status == "error"
+    client.is_away = False
+    done = await hitl.run(make_agent(client), suspended.state)
+
+    assert done.output == "all done"
+    assert names(spans) == ["chat m", "chat m", "chat m", "invoke_agent tracer", "wait tool_approval"]
+
+
 def test_a_check_of_open_turns_tells_nothing(spans: InMemorySpanExporter) -> None:
     async def check() -> None:
         paused = await hitl.run(make_agent(), "go")

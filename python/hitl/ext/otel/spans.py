@@ -315,10 +315,10 @@ class TurnSpans:
 
     @_harmless
     def ended(self, result: Mapping[str, Any]) -> None:
-        self._tell_answers(float("inf"))
         error = result.get("error")
         if error is not None and error.get("code") in RETRIABLE_ERRORS:
-            return  # it goes on when it is retried
+            return  # it goes on when it is retried, from the same answers
+        self._tell_answers(float("inf"))
         self._tell_turn(None if error is None else error["type"])
 
     @_harmless
