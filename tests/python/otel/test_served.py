@@ -68,7 +68,12 @@ def test_over_a_pause_and_a_kill_a_turn_is_one_trace_and_each_span_comes_once(
         with Served(AGENT, environment=environment, **options) as server:
             assert server.api.resume(session_id, interrupt_id, APPROVED).status_code == 200
             assert server.api.wait(session_id)["status"] == "idle"
-        # A server that has stopped has nothing left to send.
+            receiver.wait_for_spans(9, TRACE)
+            receiver.wait_for(lambda it: len(it.metrics.get("gen_ai.client.operation.duration", ())) == 2, "durations")
+            receiver.wait_for(lambda it: len(it.metrics.get("gen_ai.client.token.usage", ())) == 2, "tokens")
+            receiver.wait_for(lambda it: len(it.metrics.get("hitl.wait.duration", ())) == 1, "waits")
+            receiver.wait_for(lambda it: any(log.text == "sizing" for log in it.logs), "logs")
+        # A server that has stopped has nothing left to send, and nobody has told anything twice.
         spans = receiver.of(TRACE)
 
     assert Counter(span.name for span in receiver.spans) == {
