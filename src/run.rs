@@ -278,7 +278,8 @@ impl RunInbox {
                     let (index, at, interrupt) = (appended.index, appended.at, appended.interrupt);
                     (self.worker)(ToTurn::Ack { call: *call, index, at, interrupt });
                     if let (Some(interrupt), Some((index, value))) = (interrupt, appended.answer) {
-                        (self.worker)(ToTurn::Delivery(Delivery::Answer { index, at, interrupt, value }));
+                        let by = appended.answered_by;
+                        (self.worker)(ToTurn::Delivery(Delivery::Answer { index, at, interrupt, value, by }));
                     }
                 }
                 (Some(call), Err(error)) => self.refuse(*call, &error),

@@ -222,12 +222,13 @@ class RunBridge:
         state: RunState | None,
         events: bool,
         kept: bool,
+        traceparent: str | None,
     ) -> str:
         """Begins a turn with `message` (JSON), in `session` or a new one, or goes on from `state`: the session's id.
 
         Its value is `(status, response, messages, error, error_code, state)`, messages as JSON; what the turn is told
         comes before that, and with `events` what happens, each `(name, data)`, data as JSON. With `kept` somebody keeps
-        the store, and its states say that they live there.
+        the store, and its states say that they live there; `traceparent` names the span that a new turn is a part of.
         """
 
     def hear(self, token: int, frame: dict[str, Any]) -> bool:

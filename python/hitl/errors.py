@@ -13,6 +13,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+RETRIABLE_ERRORS = frozenset(
+    {
+        "replay_mismatch",
+        "replay_timeout",
+        "python_unsupported",
+        "journal_unreadable",
+        "worker_exited",
+        "model_unavailable",
+        "resource_unavailable",
+        "max_steps_exceeded",
+        "token_limit_exceeded",
+        "invalid_output",
+        "reply_cut_short",
+    }
+)
+"""Codes of errors after which a turn's journal is kept, so that `retry` can take it up again."""
+
 
 class HitlError(Exception):
     """Base of hitl's errors. ``code`` names the cause; it never changes between versions."""

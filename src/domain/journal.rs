@@ -100,6 +100,9 @@ pub enum Entry {
         /// What turns before it did that nobody took up again: its models are told.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         abandoned: Option<Box<Abandoned>>,
+        /// The span that it is a part of (`traceparent` of W3C's Trace Context), where the request named one.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        traceparent: Option<String>,
     },
     /// A worker with other code or another Python than the last one took the turn over, or the turn was taken up again
     /// from where nothing was wrong with it: a run from its state, a retry after its model was away. Or there were rules

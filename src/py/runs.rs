@@ -89,8 +89,8 @@ impl RunBridge {
 
     /// Runs `message` in a session, or goes on from `state`; the value of `token` is an outcome. What its turn is told
     /// comes before that, and with `events` what is told of it. With `kept` somebody keeps the store, and its states say
-    /// that they live there. Returns the session's id; `fetch` what came.
-    #[pyo3(signature = (token, store, agent, code, python, replay, message, session, state, events, kept))]
+    /// that they live there; `traceparent` names the span that a new turn is a part of. Returns the session's id; `fetch` what came.
+    #[pyo3(signature = (token, store, agent, code, python, replay, message, session, state, events, kept, traceparent))]
     #[allow(clippy::too_many_arguments, reason = "called in one place, which has them all")]
     fn run(
         &self,
@@ -105,12 +105,14 @@ impl RunBridge {
         state: Option<&RunState>,
         events: bool,
         kept: bool,
+        traceparent: Option<String>,
     ) -> PyResult<String> {
         let begin = match (message, state) {
             (Some(message), None) => {
                 let message: ChatMessage = serde_json::from_slice(message).map_err(value_error)?;
                 let (new, turn) = runs::new_ids();
-                Begin::Message { session: session.map_or(Ok(new), read_session)?, turn, message: Arc::new(message) }
+                let session = session.map_or(Ok(new), read_session)?;
+                Begin::Message { session, turn, message: Arc::new(message), traceparent }
             }
             (None, Some(state)) => Begin::State(Box::new(state.copy())),
             _ => return Err(PyValueError::new_err("a run begins with a message or a state")),

@@ -146,6 +146,7 @@ fn order(reader: &dyn Reader, session: &Session, turn: TurnId) -> Result<(TurnOr
         message: row.message,
         state: reader.messages(session.id)?,
         journal,
+        answered_by: BTreeMap::new(),
     };
     Ok((order, unreadable))
 }

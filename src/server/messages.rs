@@ -17,7 +17,7 @@ use super::app::{App, Shared};
 use super::body::read_json;
 use super::error::ServerError;
 use super::models::{NewMessage, SessionStatus};
-use super::params::{SessionPath, idempotency_key};
+use super::params::{SessionPath, idempotency_key, traceparent};
 use super::problems::problems;
 use super::reading::{At, Reading, present};
 use crate::domain::SessionId;
@@ -56,6 +56,8 @@ async fn list_messages(State(app): Shared, SessionPath(id): SessionPath) -> Resu
         ("session_id" = SessionId, Path, description = "The session."),
         ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$",
             description = "The same key with the same body gets the first reply again, for 24 hours."),
+        ("traceparent" = Option<String>, Header,
+            description = "The span that the turn is a part of (W3C Trace Context). One that is none is not heeded."),
     ),
     request_body = NewMessage,
     responses(
@@ -75,7 +77,7 @@ async fn send_message(
     let key = idempotency_key(&headers, &body)?;
     let (message, webhook) = read_message(body)?;
     may_tell(&actor, webhook.is_some())?;
-    app.engine.send_message(id, message, webhook, key, &actor).await?;
+    app.engine.send_message(id, message, webhook, key, traceparent(&headers), &actor).await?;
     let taken = SessionStatus { session_id: id, status: Status::Running };
     Ok((StatusCode::ACCEPTED, [(LOCATION, format!("/sessions/{id}"))], Json(taken)).into_response())
 }

@@ -213,6 +213,7 @@ pub fn last_event_id(headers: &HeaderMap) -> Result<Option<u64>, ServerError> {
 }
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// `Idempotency-Key`, with the digest of the body it came with.
 ///
@@ -230,6 +231,23 @@ pub fn idempotency_key(headers: &HeaderMap, body: &serde_json::Value) -> Result<
         return Err(wrong());
     }
     Ok(Some(IdempotencyKey { key: key.to_owned(), request_digest: crate::domain::digest::of(body) }))
+}
+
+/// The header `traceparent` (W3C Trace Context). One that is none counts as absent: it is for whoever traces, and no reason
+/// to refuse a message.
+pub fn traceparent(headers: &HeaderMap) -> Option<String> {
+    let text = single(headers, &TRACEPARENT).ok()??;
+    let mut fields = text.split('-');
+    let mut hex = |length: usize| {
+        let field = fields.next()?;
+        let is_hex = field.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+        (field.len() == length && is_hex).then_some(field)
+    };
+    let (version, trace, span, _) = (hex(2)?, hex(32)?, hex(16)?, hex(2)?);
+    let is_over = version != "00" || fields.next().is_none();
+    let is_one = |id: &str| id.bytes().any(|byte| byte != b'0');
+    // A later version may have more fields; what is of use of it is said in the words of this one.
+    (version != "ff" && is_over && is_one(trace) && is_one(span)).then(|| format!("00{}", &text[2..55]))
 }
 
 fn single<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, ()> {
@@ -318,6 +336,33 @@ mod tests {
         for text in ["", "a b", &"k".repeat(256), "ä"] {
             assert!(key(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn a_traceparent_names_a_span_or_counts_as_absent() {
+        let read = |text: &str| traceparent(&HeaderMap::from_iter([(TRACEPARENT, text.parse().unwrap())]));
+        let (trace, span) = ("0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331");
+        let valid = format!("00-{trace}-{span}-01");
+        assert_eq!(read(&valid), Some(valid.clone()));
+        assert_eq!(read(&format!("cc-{trace}-{span}-00-more")), Some(format!("00-{trace}-{span}-00")));
+        let zeros = "0".repeat(32);
+        for text in [
+            String::new(),
+            format!("ff-{trace}-{span}-01"),
+            format!("{valid}-more"),
+            format!("00-{zeros}-{span}-01"),
+            format!("00-{trace}-{}-01", &zeros[..16]),
+            valid.to_uppercase(),
+            valid[..54].to_owned(),
+        ] {
+            assert_eq!(read(&text), None, "{text}");
+        }
+        let twice = [(TRACEPARENT, valid.parse().unwrap()), (TRACEPARENT, valid.parse().unwrap())];
+        let mut headers = HeaderMap::new();
+        twice.into_iter().for_each(|(name, value)| {
+            headers.append(name, value);
+        });
+        assert_eq!(traceparent(&headers), None);
     }
 
     #[test]

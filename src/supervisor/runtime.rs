@@ -100,7 +100,13 @@ mod tests {
     }
 
     fn start(python: &str) -> Entry {
-        Entry::Start { code: "a".to_owned(), python: python.to_owned(), policy: false, abandoned: None }
+        Entry::Start {
+            code: "a".to_owned(),
+            python: python.to_owned(),
+            policy: false,
+            abandoned: None,
+            traceparent: None,
+        }
     }
 
     fn taken(python: &str) -> Entry {

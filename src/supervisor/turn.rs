@@ -222,7 +222,8 @@ impl TurnTask {
                             if let (Some(interrupt_id), Some((index, value))) = (interrupt_id, &appended.answer) {
                                 self.set_waiting(seat, false);
                                 let index = *index;
-                                seat.worker().send(&ToWorker::Answer { turn, index, at, interrupt_id, value });
+                                let by = appended.answered_by.as_deref();
+                                seat.worker().send(&ToWorker::Answer { turn, index, at, interrupt_id, value, by });
                             }
                         }
                         (Some(call), Err(error)) => self.refuse(seat, call, &error),

@@ -123,6 +123,7 @@ async fn deliveries_and_acknowledgements_keep_the_order_of_the_journal() {
         at: Timestamp::from_millis(2),
         interrupt: InterruptId(uuid::Uuid::nil()),
         value: json!(index),
+        by: None,
     };
     let hold = held(&world.inbox).await;
     let said = [fake.step(&turn, "a"), fake.step(&turn, "b")];

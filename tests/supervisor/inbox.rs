@@ -147,7 +147,13 @@ impl Journal {
         let silent = matches!(said, Said::Wakes(_) | Said::Withdraw(_) | Said::Waiting(..));
         self.append(entry);
         self.said.send(said).ok();
-        Ok((!silent).then_some(Appended { index, at: Timestamp::from_millis(1), interrupt, answer: None }))
+        Ok((!silent).then_some(Appended {
+            index,
+            at: Timestamp::from_millis(1),
+            interrupt,
+            answer: None,
+            answered_by: None,
+        }))
     }
 
     fn append(&mut self, entry: Entry) -> u64 {
@@ -218,7 +224,13 @@ impl TurnInbox for Inbox {
 
 /// The first entry of a journal.
 pub fn started(code: &str, python: &str) -> RecordedEntry {
-    recorded(Entry::Start { code: code.to_owned(), python: python.to_owned(), policy: false, abandoned: None })
+    recorded(Entry::Start {
+        code: code.to_owned(),
+        python: python.to_owned(),
+        policy: false,
+        abandoned: None,
+        traceparent: None,
+    })
 }
 
 /// An entry of a journal.

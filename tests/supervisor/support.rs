@@ -1,5 +1,6 @@
 //! A supervisor with real Python workers and a made-up engine, and what tests look at.
 
+use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock, Mutex, OnceLock};
@@ -138,7 +139,8 @@ impl World {
     /// Somebody answers: the answer's index.
     pub fn answer(&self, turn: &Turn, interrupt: InterruptId, value: Value) -> u64 {
         let index = self.inbox.append(turn.id, Entry::Answer { interrupt_id: interrupt, value: value.clone() });
-        self.supervisor.deliver(turn.id, Delivery::Answer { index, at: Timestamp::from_millis(2), interrupt, value });
+        self.supervisor
+            .deliver(turn.id, Delivery::Answer { index, at: Timestamp::from_millis(2), interrupt, value, by: None });
         index
     }
 
@@ -167,7 +169,7 @@ impl World {
 
 fn order(turn: &Turn, epoch: u64, content: &str, state: Vec<ChatMessage>, journal: Vec<RecordedEntry>) -> TurnOrder {
     let message = Arc::new(ChatMessage { content: Some(content.to_owned()), ..ChatMessage::default() });
-    TurnOrder { turn: turn.id, epoch, session: turn.session, message, state, journal }
+    TurnOrder { turn: turn.id, epoch, session: turn.session, message, state, journal, answered_by: BTreeMap::new() }
 }
 
 /// The interpreter itself: what is on the path may be a script that sets variables and then starts it.

@@ -45,7 +45,7 @@ impl Server {
         let session =
             self.engine.create_session(hitl::engine::telling::view::NewSession::default()).await.unwrap().session.id;
         let message = ChatMessage { content: Some("zombie".to_owned()), ..ChatMessage::default() };
-        self.engine.send_message(session, message, None, None, &Actor::anyone()).await.unwrap();
+        self.engine.send_message(session, message, None, None, None, &Actor::anyone()).await.unwrap();
         (session, self.engine.session(session).await.unwrap().session.turn().unwrap())
     }
 

@@ -186,6 +186,9 @@ def serve(
     log_format: Annotated[
         LogFormat, _option("--log-format", help="auto is human on a terminal, else json.", panel=LOGS)
     ] = DEFAULTS.log_format,
+    otel: Annotated[
+        bool, _option("--otel", help="Trace turns by OpenTelemetry, as OTEL_... says.", panel=LOGS)
+    ] = DEFAULTS.otel,
     reload: Annotated[bool, _option("--reload", help="Start again when a .py file here changes.", panel=LOGS)] = False,
 ) -> None:
     """Serve an agent over HTTP until Ctrl-C. Every option is also a variable: --store is HITL_STORE."""
@@ -231,6 +234,7 @@ def serve(
             shutdown_timeout=shutdown_timeout,
             log_level=log_level,
             log_format=log_format,
+            otel=otel,
             webhook_secret=webhook_secret,
             webhook_allow_private=webhook_allow_private,
             webhooks=tuple(webhook or ()),

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar
 
+from hitl.errors import RETRIABLE_ERRORS as RETRIABLE_ERRORS
 from hitl.messages import ChatMessage
 
 SessionStatus = Literal["idle", "running", "interrupted", "error"]
@@ -153,24 +154,6 @@ class Me:
     def may(self, scope: str) -> bool:
         """Whether one has this scope; `admin` has all."""
         return scope in self.scopes or "admin" in self.scopes
-
-
-RETRIABLE_ERRORS = frozenset(
-    {
-        "replay_mismatch",
-        "replay_timeout",
-        "python_unsupported",
-        "journal_unreadable",
-        "worker_exited",
-        "model_unavailable",
-        "resource_unavailable",
-        "max_steps_exceeded",
-        "token_limit_exceeded",
-        "invalid_output",
-        "reply_cut_short",
-    }
-)
-"""Codes of errors after which a turn's journal is kept, so that `retry` can take it up again."""
 
 
 @dataclass(frozen=True, slots=True)

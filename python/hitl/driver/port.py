@@ -114,10 +114,16 @@ class ChannelPort:
             order.refused(frame["call"], error)
 
     def _answered(self, frame: Frame, order: Order) -> None:
-        order.answered(frame["interrupt_id"], frame["index"], frame["at"], {"answer": frame["value"]})
+        self._tell_outcome(frame, order, {"answer": frame["value"]})
 
     def _expired(self, frame: Frame, order: Order) -> None:
-        order.answered(frame["interrupt_id"], frame["index"], frame["at"], {"expired": True})
+        self._tell_outcome(frame, order, {"expired": True})
+
+    def _tell_outcome(self, frame: Frame, order: Order, outcome: dict[str, Any]) -> None:
+        interrupt_id, index, at = frame["interrupt_id"], frame["index"], frame["at"]
+        if (watcher := order.turn.watcher) is not None:
+            watcher.answered(interrupt_id, index, at, outcome, frame.get("by"))
+        order.answered(interrupt_id, index, at, outcome)
 
     def _ends(self, call: int, error: HitlError | None) -> bool:
         if self._end is None or self._end[0] != call:

@@ -20,6 +20,7 @@ from hitl.messages import ChatMessage
 from hitl.turn.holding import DEFAULT_HOLD
 from hitl.turn.runtime import DEFAULT_MAX_PAYLOAD, Turn
 from hitl.turn.schedule import OUTSIDE
+from hitl.turn.watching import watcher_of
 
 # How long tasks that an agent left behind may take to stop before its response is sent without them, and how long a
 # cancelled agent may clean up before its worker goes on.
@@ -59,6 +60,8 @@ class RunningTurn:
         """Nothing of the turn is left to do here: its end is committed, or was not ours to say."""
         self._is_leaving = False
         self._has_failed = False
+        self._said: dict[str, Any] = {}
+        """What the turn came to, as it was said last."""
         self._patience: asyncio.TimerHandle | None = None
         """Ends the time that the agent of a turn that was taken from us has for its cleanup."""
         self._stopping: asyncio.Task[None] | None = None
@@ -83,6 +86,7 @@ class RunningTurn:
             hold=frame.get("hold", DEFAULT_HOLD) if hold is None else hold,
             replay_timeout=replay_timeout,
         )
+        self.turn.watcher = watcher_of(self.turn, frame["journal"], frame.get("answered_by"))
         self._agent_task = self.turn.start(self._outcome)
         self._agent_task.add_done_callback(self._is_over, context=OUTSIDE.copy())
         self.turn.failure.add_done_callback(self._is_over, context=OUTSIDE.copy())
@@ -97,9 +101,12 @@ class RunningTurn:
         """A frame of the server about this turn."""
         self.port.receive(frame, self.turn.order)
 
-    def cancel(self) -> None:
-        """The session is settled without us: stop the agent and say nothing more."""
+    def cancel(self, *, is_settled: bool = True) -> None:
+        """The session is settled without us: stop the agent and say nothing more. Where it is not, the turn goes on
+        elsewhere."""
         self._stop(DROPPED["cancel"])
+        if self.turn.watcher is not None and is_settled:
+            self.turn.watcher.cancelled()
         self.turn.close()
         self._agent_task.cancel()
 
@@ -161,6 +168,7 @@ class RunningTurn:
 
     def _say_end(self, result: dict[str, Any]) -> None:
         try:
+            self._said = result
             self.port.end(result, self._end_answered)
         except (TypeError, ValueError) as unsendable:  # too large, or no JSON
             self._end_answered(unsendable)
@@ -168,6 +176,8 @@ class RunningTurn:
     def _end_answered(self, refusal: Exception | None) -> None:
         """The end is committed, or cannot be: then the turn fails with that."""
         if refusal is None:
+            if self.turn.watcher is not None and self.stopped_as is None:
+                self.turn.watcher.ended(self._said)
             self._finish()
         elif self._has_failed:
             traceback.print_exception(refusal)

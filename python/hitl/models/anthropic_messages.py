@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hitl.models.chat_client import ModelReply, ModelRequest
-from hitl.models.provider import ProviderClient, plain, read_stream, together
+from hitl.models.provider import ProviderClient, plain, read_stream, together, traced
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -37,6 +37,7 @@ class AnthropicChatClient(ProviderClient["AsyncAnthropic"]):
     for servers that cannot. Nothing is imported, built or connected before the first request (or `prepare()`).
     """
 
+    provider: ClassVar[str] = "anthropic"
     _package: ClassVar[str] = "anthropic"
     _key_variables: ClassVar[tuple[str, ...]] = ("ANTHROPIC_API_KEY",)
     _credentials: ClassVar[frozenset[str]] = frozenset({"auth_token", "credentials", "config", "profile"})
@@ -78,6 +79,7 @@ class AnthropicChatClient(ProviderClient["AsyncAnthropic"]):
             "messages": body.pop("messages"),
             # Through extra_body, because the package has no argument for what is newer than it.
             "extra_body": body,
+            **traced(),
         }
         if not self._stream:
             # With a time-out of its own the package makes no guess whether the reply may take too long to wait for.

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from hitl.models.chat_client import ModelReply, ModelRequest
 from hitl.models.openai_package import OpenAIPackageClient
 from hitl.models.provider import ModelNotConfigured as ModelNotConfigured
-from hitl.models.provider import plain, read_stream
+from hitl.models.provider import plain, read_stream, traced
 
 TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
 """The two names that the limit of a reply has."""
@@ -50,6 +50,7 @@ class OpenAIChatClient(OpenAIPackageClient):
         if members := _together(self._parameters, settings):
             # Through extra_body, because gateways take members that the package has no argument for.
             body["extra_body"] = members
+        body |= traced()
         builder = ReplyBuilder()
         if request.on_delta is None or not self._stream:
             completion = await client.chat.completions.create(**body)
@@ -70,6 +71,7 @@ class OpenAIChatClient(OpenAIPackageClient):
 class OpenRouterChatClient(OpenAIChatClient):
     """Any model of OpenRouter: `model_name="anthropic/claude-sonnet-4"`. Key: `OPENROUTER_API_KEY`."""
 
+    provider: ClassVar[str] = "openrouter"
     _key_variables: ClassVar[tuple[str, ...]] = ("OPENROUTER_API_KEY",)
     # OpenRouter hands reasoning back to the model that wrote it, which needs it between its tool calls.
     _sends_reasoning: ClassVar[bool] = True

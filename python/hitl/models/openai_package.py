@@ -15,6 +15,7 @@ _PASSING = ("overloaded", "server_error", "rate_limit")
 class OpenAIPackageClient(ProviderClient["AsyncOpenAI"]):
     """A chat client on the `openai` package: `base_url` is `OPENAI_BASE_URL` by default, else OpenAI."""
 
+    provider: ClassVar[str] = "openai"
     _package: ClassVar[str] = "openai"
     _key_variables: ClassVar[tuple[str, ...]] = ("OPENAI_API_KEY",)
     _credentials: ClassVar[frozenset[str]] = frozenset({"provider", "workload_identity", "admin_api_key"})

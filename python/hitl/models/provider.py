@@ -20,6 +20,7 @@ from hitl.models.chat_client import ModelReply, ModelRequest
 from hitl.models.recording import DEFAULT_RETRIES, ask_in_place, record_model_call, turn_to_record_in
 from hitl.turn.places import place_var
 from hitl.turn.retrying import Transient, check_retries, is_transient, try_var
+from hitl.turn.watching import outgoing_headers
 
 Connection = TypeVar("Connection")
 """The package's own asynchronous client."""
@@ -37,6 +38,8 @@ class ProviderClient(Generic[Connection]):
     Nothing is imported, built or connected before the first request (or `prepare()`).
     """
 
+    provider: ClassVar[str]
+    """What traces call whoever is asked (`gen_ai.provider.name`)."""
     _package: ClassVar[str]
     """The package, and the extra that brings it."""
     _key_variables: ClassVar[tuple[str, ...]]
@@ -187,6 +190,12 @@ class ProviderClient(Generic[Connection]):
 
     def _brings_credentials(self) -> bool:
         return bool(self._client_options.keys() & self._credentials)
+
+
+def traced() -> dict[str, Any]:
+    """Members of a call of a package, so that its request says of whose trace it is; none where nobody traces."""
+    headers = outgoing_headers()
+    return {"extra_headers": headers} if headers else {}
 
 
 async def read_stream(stream: Any, take: Callable[[dict[str, Any]], None]) -> None:

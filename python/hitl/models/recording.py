@@ -33,6 +33,8 @@ async def record_model_call(
     else than an assistant's reply. ``retries`` and ``transient``: None for the client's own."""
 
     async def body() -> dict[str, Any]:
+        if turn.watcher is not None and (scope := turn.current_step) is not None:
+            turn.watcher.model_asked(scope, client, request)
         reply = await complete(request)
         if type(reply) is not ModelReply or reply.message.role != "assistant":
             raise TypeError(f"{type(client).__name__}.complete() must return a ModelReply with an assistant message")

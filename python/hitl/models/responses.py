@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hitl.models.chat_client import ModelReply, ModelRequest
 from hitl.models.openai_package import OpenAIPackageClient
-from hitl.models.provider import plain, read_stream, together
+from hitl.models.provider import plain, read_stream, together, traced
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -42,7 +42,7 @@ class OpenAIResponsesClient(OpenAIPackageClient):
         client = self._client()
         body = self._body(request)
         builder = ResponseBuilder()
-        asked: dict[str, Any] = {"model": request.model, "extra_body": body}
+        asked: dict[str, Any] = {"model": request.model, "extra_body": body, **traced()}
         if request.on_delta is None or not self._stream:
             builder.add_response(plain(await client.responses.create(**asked)))
             return self._finished(client, builder)

@@ -22,6 +22,7 @@ from hitl.runs.turns import Formatter, Task
 from hitl.turn.holding import DEFAULT_HOLD
 from hitl.turn.places import place_var
 from hitl.turn.runtime import Turn
+from hitl.turn.watching import outgoing_headers
 
 Input = str | ChatMessage | RunState
 
@@ -184,6 +185,7 @@ async def _go(
             state,
             task.is_heard,
             home is not None,
+            outgoing_headers().get("traceparent"),
         ),
         task,
         on_event,
@@ -225,7 +227,7 @@ async def _cancel(task: Task) -> None:
     """Stop the agent of a run that nobody waits for any more, and see it out."""
     if task.turn is not None:
         if task.turn.stopped_as is None:
-            task.turn.cancel()
+            task.turn.cancel(is_settled=False)  # in a store it stays open
         while not task.turn.gone.is_set():
             try:
                 await task.turn.see_out()

@@ -8,6 +8,7 @@ import os
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from importlib.util import find_spec
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, TypedDict, get_type_hints
@@ -94,6 +95,7 @@ class ServerOptions(TypedDict, total=False):
     shutdown_timeout: float
     log_level: LogLevel
     log_format: LogFormat
+    otel: bool
     webhook_secret: str | None
     webhook_allow_private: bool
     webhooks: Sequence[str]
@@ -183,6 +185,8 @@ class ServeOptions:
     log_level: LogLevel = "info"
     log_format: LogFormat = "auto"
     """`auto`: for people on a terminal, JSON lines otherwise."""
+    otel: bool = False
+    """Trace turns by OpenTelemetry, as the environment (`OTEL_...`) says (docs/tracing.md). Needs the extra `otel`."""
     webhook_secret: str | None = None
     """Signs webhooks (Standard Webhooks)."""
     webhook_allow_private: bool = False
@@ -204,6 +208,7 @@ class ServeOptions:
         self._check_address()
         self._check_store()
         self._check_numbers()
+        self._check_otel()
         for option, value, known in (
             ("--isolation", self.isolation, ("process", "task")),
             ("--log-level", self.log_level, ("debug", "info", "warning", "error")),
@@ -246,6 +251,13 @@ class ServeOptions:
             value = getattr(self, name)
             if isinstance(value, str) or not all(isinstance(item, str) for item in value):
                 raise InvalidOption(_flag(name), f"{value!r} is not a list of strings", f"for example [{str(value)!r}]")
+
+    def _check_otel(self) -> None:
+        # Looked for, and not imported: the workers do.
+        if self.otel and (find_spec("opentelemetry") is None or find_spec("opentelemetry.sdk") is None):
+            raise InvalidOption(
+                "--otel", "OpenTelemetry's SDK is not installed", "pip install 'hitl-runtime[otel]' installs it"
+            )
 
     def _check_agent(self) -> None:
         if isinstance(self.agent, str) and not _AGENT.fullmatch(self.agent):

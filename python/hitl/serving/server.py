@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
@@ -20,6 +21,7 @@ from hitl.errors import HitlError
 from hitl.pythons import require_tested
 from hitl.serving.options import ServeOptions, ServerOptions
 from hitl.worker import isolation
+from hitl.worker.isolation import INSTRUMENT
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -36,7 +38,7 @@ _GIVEN_ON = re.compile(
 where tests make hitl fail. An option of the server is none of an agent's business, and most of them are secrets."""
 _SECRET = re.compile(r".*(API_KEY|STATE_KEY|SECRET|TOKEN)(_FILE)?", re.DOTALL)
 
-_PYTHON_ONLY = ("agent", "log_level", "log_format")
+_PYTHON_ONLY = ("agent", "log_level", "log_format", "otel")
 """Options that the core has no use for, or in another form."""
 
 _EXIT_CODES = {"usage": 2, "agent": 3}
@@ -201,7 +203,7 @@ class Server:
             del settings[name]
         settings["python"] = sys.executable
         settings["working_dir"] = str(Path.cwd())
-        settings["environment"] = worker_environment()
+        settings["environment"] = worker_environment() | ({INSTRUMENT: "1"} if options.otel else {})
         if isinstance(options.agent, str):
             settings["agent"] = options.agent
             core = _core.Server(settings)
@@ -210,6 +212,9 @@ class Server:
             from hitl.driver.shapes import as_agent
             from hitl.worker.inprocess import InProcessWorker
 
+            if options.otel:
+                # By name: the room is above this one, and few programs trace.
+                import_module("hitl.ext.otel").instrument_for_option()
             loaded = as_agent(options.agent).given("Server()", *self._given)
             settings["agent"] = loaded.name
             core = _core.Server(settings)

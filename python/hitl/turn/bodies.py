@@ -130,6 +130,8 @@ def start_body(
         return
     place = Place(turn, scope)
     context.run(place_var.set, place)
+    if turn.watcher is not None:
+        turn.watcher.body_begins(scope, context)
     task = asyncio.Task(contained(body, scope.end), loop=turn.loop, context=context, name=f"hitl step {scope.path}")
     scope.task = task
     turn.bodies[scope.path] = scope
@@ -163,10 +165,15 @@ def _body_done(
     if turn.has_ended or not turn.order.is_expected(scope.path):
         pass  # nobody waits for it
     elif isinstance(error, NoOutcome):
+        if turn.watcher is not None:
+            scope.error = error
+            turn.watcher.body_ended(scope, None)
         turn.stalled[scope.path] = (error.error, again)
     else:
         scope.error = error
         result = _outcome(turn, scope, value, error)
+        if turn.watcher is not None:
+            turn.watcher.body_ended(scope, result)
         turn.order.when_live(scope.path, partial(turn.order.records.send_step, step, result))
     turn.order.body_ended(scope.path)
 

@@ -86,6 +86,9 @@ class AnyOrder(Protocol):
 class AnyTurn(Protocol):
     """What the modules below ``hitl.turn.runtime`` know of a ``Turn``, which explains it."""
 
+    turn_id: str
+    session_id: str | None
+    agent: str | None
     loop: asyncio.AbstractEventLoop
     tasks: dict[asyncio.Task[Any], Place]
     bodies: dict[str, StepScope]
@@ -98,6 +101,8 @@ class AnyTurn(Protocol):
     context: Any
     stalled: dict[str, tuple[HitlError, Callable[[], None]]]
     usage: Usage
+    watcher: Any
+    """A ``hitl.turn.watching.TurnWatcher``, or None: that module is above this one."""
 
     @property
     def order(self) -> AnyOrder: ...

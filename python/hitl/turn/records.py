@@ -90,6 +90,8 @@ class Records:
 
         def committed(index: int, at: int, interrupt_id: str | None) -> None:
             assert interrupt_id is not None
+            if (watcher := self._order.turn.watcher) is not None:
+                watcher.asked(step, interrupt_id, at)
             if path in self._unwanted:
                 self._unwanted.discard(path)
                 self.port.withdraw(interrupt_id)
@@ -130,6 +132,8 @@ class Records:
 
         def committed(index: int, at: int, _: str | None) -> None:
             add_usage(self._order.turn.usage, step, outcome)
+            if (watcher := self._order.turn.watcher) is not None:
+                watcher.recorded(step, outcome, at)
             self._order.give(step["path"], outcome, index, at)
 
         self._sent(self.port.step(step, outcome), committed, partial(self._send_error, step))
@@ -160,6 +164,8 @@ class Records:
         waiting = self._calls.pop(call, None)
         if waiting is not None:
             self.unacknowledged -= waiting.is_work
+            if (watcher := self._order.turn.watcher) is not None:
+                watcher.went_on(index)
             waiting.committed(index, at, interrupt_id)
 
     def refused(self, call: int, error: HitlError) -> None:

@@ -37,6 +37,7 @@ from hitl.turn.stopwatch import paused
 from hitl.turn.threads import ThreadCall, job, label
 from hitl.turn.threads import call_blocking as call_blocking
 from hitl.turn.waiting import location_of as location_of
+from hitl.turn.watching import TurnWatcher
 
 T = TypeVar("T")
 
@@ -145,6 +146,8 @@ class Turn:
         self.finish_reason: str | None = None
         """Why the last reply ended that a model gave to the agent itself; None where nobody said."""
         self.limits = Limits(journal or [])
+        self.watcher: TurnWatcher | None = None
+        """Who is told what happens in it: see ``hitl.turn.watching``."""
         self.abandoned: dict[str, Any] | None = journal[0].get("abandoned") if journal else None
         """What turns before it did that nobody took up again: see ``hitl.agents.abandoned``."""
 
@@ -157,6 +160,8 @@ class Turn:
         context.run(agent_name.set, None)
         context.run(agent_place.set, None)
         context.run(resources_at_work.set, None)
+        if self.watcher is not None:
+            self.watcher.enter(context)
         return context
 
     def start(self, agent: Callable[[], Awaitable[T]]) -> asyncio.Task[T]:
@@ -377,6 +382,8 @@ class Turn:
         try:
             if claim != "recorded":  # else it needs neither a body nor what belongs to one
                 scope = StepScope(place.step, path, kind, name, once, self.epoch)
+                if self.watcher is not None and claim != "never":
+                    self.watcher.step_asked(step, scope, shown)
                 start = partial(bodies.start_body, self, scope, step, body, contextvars.copy_context())
                 begin = partial(bodies.begin, self, scope, step, start, shown, source)
                 begun = self.order.began.get(path)
@@ -503,6 +510,8 @@ class Turn:
         path = step["path"]
         claim = self.order.claim(step, False)[0]
         future = self.order.expect(path, number)
+        if self.watcher is not None:
+            self.watcher.asks(step, request)
         if claim == "live":
             self.order.when_live(path, partial(self.order.records.send_ask, step, request), step)
         try:

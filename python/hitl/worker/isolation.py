@@ -17,6 +17,9 @@ _PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15
 _STANDARD_ERROR = 2
 
+INSTRUMENT = "HITL_OTEL"
+"""Set in the environment of workers whose turns are to be traced; taken out of it before an agent sees it."""
+
 
 def die_with(parent: int | None) -> None:
     """Ask the kernel to kill this process when its parent dies; end at once if ``parent`` is dead already.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -11,8 +12,9 @@ from types import ModuleType
 from typing import Any
 
 from hitl.driver.shapes import LoadedAgent, as_agent
-from hitl.errors import AgentLoadError
+from hitl.errors import AgentLoadError, HitlError
 from hitl.turn.rebound import rebind
+from hitl.worker.isolation import INSTRUMENT
 
 _FORM = "write it as MODULE:ATTR, for example examples.file_agent:agent"
 
@@ -20,6 +22,8 @@ _FORM = "write it as MODULE:ATTR, for example examples.file_agent:agent"
 def load_agent(spec: str) -> LoadedAgent:
     """Import the agent that ``module:attribute`` names (dots allowed). AgentLoadError says what is wrong."""
     rebind()  # before the agent's own modules take the functions by name
+    if os.environ.pop(INSTRUMENT, None) is not None:
+        _instrument()
     module_name, colon, attribute = spec.partition(":")
     if not (module_name and colon and attribute):
         raise AgentLoadError(f"{spec!r} does not name an agent", _FORM)
@@ -37,6 +41,16 @@ def load_agent(spec: str) -> LoadedAgent:
     loaded = as_agent(found, spec)
     _prepare(loaded.target, spec)
     return loaded
+
+
+def _instrument() -> None:
+    """Trace the turns of this process, or of those that are forked from it, as `--otel` says."""
+    # By name: the room is above this one, as those of the frameworks are, and few servers trace.
+    try:
+        importlib.import_module("hitl.ext.otel").instrument_for_option()
+    except HitlError as error:
+        said, _, hint = str(error).partition("\n\nhint: ")
+        raise AgentLoadError(f"--otel: {said}", hint or None) from error
 
 
 def _prepare(agent: Any, spec: str) -> None:

@@ -78,7 +78,7 @@ class Worker:
         """Stop every turn without another word to the server."""
         running = list(self._turns.values())
         for turn in running:
-            turn.cancel()
+            turn.cancel(is_settled=False)
         for turn in running:
             await turn.gone.wait()
         self._finish()

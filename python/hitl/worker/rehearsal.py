@@ -16,6 +16,7 @@ from hitl.driver.shapes import as_agent
 from hitl.messages import ChatMessage
 from hitl.turn.interrupts import interrupt
 from hitl.turn.steps import step
+from hitl.turn.watching import unwatched
 from hitl.worker import loops
 from hitl.worker.protocol import Worker
 
@@ -31,9 +32,10 @@ def rehearse() -> None:
 
     RuntimeError when a turn does not come to its end: then no worker's would.
     """
-    for _ in range(_TIMES):
-        # Context variables that are set on the way do not stay.
-        contextvars.copy_context().run(_one_turn)
+    with unwatched():
+        for _ in range(_TIMES):
+            # Context variables that are set on the way do not stay.
+            contextvars.copy_context().run(_one_turn)
 
 
 def _one_turn() -> None:

@@ -25,6 +25,7 @@ from hitl.driver.code_version import code_version
 from hitl.driver.shapes import LoadedAgent
 from hitl.errors import AgentLoadError
 from hitl.turn.resources import END_SECONDS
+from hitl.turn.watching import installed
 from hitl.worker import isolation
 from hitl.worker.child import run_child
 from hitl.worker.holding import HoldingMarks
@@ -88,6 +89,7 @@ class Zygote:
             return
         finally:
             self._end_children()
+            signal.set_wakeup_fd(-1)  # its socket is closed with this object
 
     def _request(self) -> bool:
         """Handle one message; False at the end of the socket."""
@@ -255,11 +257,16 @@ def main(arguments: list[str]) -> int:
         say(control, {**ready, "fork": False, "reason": reason})
         return 0
     rehearse()
+    watching = installed()
+    if watching is not None:
+        watching.before_forks()
     loop = WorkerLoop()
     gc.collect()
     gc.freeze()  # a child's collector would otherwise write to, and so copy, every page that we share
     say(control, ready)
     Zygote(control, agent, code, loop).run()
+    if watching is not None:
+        watching.after_forks()
     loop.close()
     return 0
 

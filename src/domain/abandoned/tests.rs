@@ -15,7 +15,13 @@ struct Journal(Vec<RecordedEntry>);
 
 impl Journal {
     fn new() -> Self {
-        let start = Entry::Start { code: "c".to_owned(), python: "3.11".to_owned(), policy: false, abandoned: None };
+        let start = Entry::Start {
+            code: "c".to_owned(),
+            python: "3.11".to_owned(),
+            policy: false,
+            abandoned: None,
+            traceparent: None,
+        };
         Self::default().and(start)
     }
 

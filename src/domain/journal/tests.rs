@@ -24,7 +24,13 @@ fn entries() -> Vec<(Entry, Value)> {
     let (code, python) = ("0123456789abcdef".to_owned(), "3.11".to_owned());
     vec![
         (
-            Entry::Start { code: code.clone(), python: python.clone(), policy: false, abandoned: None },
+            Entry::Start {
+                code: code.clone(),
+                python: python.clone(),
+                policy: false,
+                abandoned: None,
+                traceparent: None,
+            },
             json!({"entry": "start", "code": "0123456789abcdef", "python": "3.11"}),
         ),
         (

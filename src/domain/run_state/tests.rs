@@ -43,7 +43,13 @@ fn asked(id: u128, expires_in: Option<f64>) -> (RecordedEntry, Interrupt) {
 }
 
 fn state(asks: impl IntoIterator<Item = (RecordedEntry, Interrupt)>) -> RunState {
-    let start = Entry::Start { code: "code".to_owned(), python: "3.11".to_owned(), policy: false, abandoned: None };
+    let start = Entry::Start {
+        code: "code".to_owned(),
+        python: "3.11".to_owned(),
+        policy: false,
+        abandoned: None,
+        traceparent: None,
+    };
     let mut journal = vec![RecordedEntry { at: now(), entry: start }];
     let mut interrupts = Vec::new();
     for (entry, interrupt) in asks {

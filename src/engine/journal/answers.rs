@@ -182,7 +182,7 @@ impl Engine {
             outcomes.push(DecisionSample::of(&answered));
             let entry = Entry::Answer { interrupt_id: interrupt, value: value.clone() };
             let index = close(tx, &answered, &entry, &mut after_commit, now)?;
-            deliveries.push(Delivery::Answer { index, at: now, interrupt, value });
+            deliveries.push(Delivery::Answer { index, at: now, interrupt, value, by: answered.resolved_by });
         }
         // After all of them: what was decided about one call counts more than what was decided about all.
         for (grant, who) in granted {

@@ -301,7 +301,7 @@ impl Writing<'_> {
     fn appended(&mut self, index: u64, entry: &Entry) -> Appended {
         self.mark.get_or_insert(Mark { index, kind: discriminant(entry) });
         self.own.push(index);
-        Appended { index, at: self.now, interrupt: None, answer: None }
+        Appended { index, at: self.now, interrupt: None, answer: None, answered_by: None }
     }
 
     fn ask(&mut self, step: StepIdentity, ask: &Ask, looked: &CheckedRecord) -> Result<Appended, Error> {
@@ -400,7 +400,7 @@ impl Writing<'_> {
             }
             self.written.decided.push(DecisionSample::of(&interrupt));
         }
-        Ok(Appended { interrupt: Some(id), answer: Some((index, value)), ..appended })
+        Ok(Appended { interrupt: Some(id), answer: Some((index, value)), answered_by: by, ..appended })
     }
 
     /// The task that asked was cancelled: the interrupt leaves the list. Nothing happens where it is settled already.

@@ -97,7 +97,7 @@ pub(in crate::engine) fn store(
         let (interrupt, value) = (settled.interrupt_id, decision.to_value());
         let entry = Entry::Answer { interrupt_id: interrupt, value: value.clone() };
         let index = close(tx, &settled, &entry, after_commit, now)?;
-        deliveries.push(Delivery::Answer { index, at: now, interrupt, value });
+        deliveries.push(Delivery::Answer { index, at: now, interrupt, value, by: settled.resolved_by });
     }
     Ok(deliveries)
 }

@@ -17,7 +17,7 @@ use crate::store::record::{StoredReply, Turn};
 use crate::store::{Reader, StoreExt, Transaction};
 
 impl Engine {
-    /// Starts a turn with `message` of `actor`. With a `key` that was used before for the same request, nothing happens
+    /// Starts a turn with `message` of `actor`, as a part of the span that `traceparent` names. With a `key` that was used before for the same request, nothing happens
     /// again.
     ///
     /// # Errors
@@ -29,6 +29,7 @@ impl Engine {
         message: ChatMessage,
         webhook: Option<Webhook>,
         key: Option<IdempotencyKey>,
+        traceparent: Option<String>,
         actor: &Actor,
     ) -> Result<(), Error> {
         if let Some(webhook) = &webhook {
@@ -58,7 +59,7 @@ impl Engine {
             let row = Turn { sent_by, ..Turn::new(turn, id, Arc::clone(&message), webhook.clone(), now) };
             tx.insert_turn(&row)?;
             let session = after_commit.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
-            let claim = engine.claim_new(tx, &session, &row, now)?;
+            let claim = engine.claim_new(tx, &session, &row, traceparent.clone(), now)?;
             keep_reply(tx, &scope, key.as_ref(), json!({}), now)?;
             faults::at(Point::EngineMessageWritten);
             Ok(Some((claim, reservation, after_commit)))

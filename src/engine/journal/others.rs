@@ -16,8 +16,8 @@ use crate::domain::turn::TurnState;
 use crate::domain::{Error, SessionId, Timestamp};
 use crate::engine::Engine;
 use crate::engine::ports::dispatch::Delivery;
-use crate::store::StoreExt;
 use crate::store::signals::{HeldHere, Signal};
+use crate::store::{Reader, StoreExt};
 
 /// How long it is between two looks at what others have left and done.
 const LOOK: Duration = Duration::from_secs(1);
@@ -143,13 +143,15 @@ impl Engine {
             let life = reader.life(turn)?;
             let is_here = life.as_ref().is_some_and(|life| life.check_owner(epoch).is_ok());
             let entries = if is_here { reader.journal_after(turn, known.checked_sub(1))? } else { Vec::new() };
-            Ok((life, entries))
+            let mut found = Vec::new();
+            for (index, recorded) in (known..).zip(entries.iter().cloned()) {
+                found.extend(delivery(reader, index, recorded)?);
+            }
+            Ok((life, known + entries.len() as u64, found))
         });
-        let (life, entries) = read.await?;
+        let (life, count, found) = read.await?;
         match life {
             Some(life) if life.check_owner(epoch).is_ok() => {
-                let count = known + entries.len() as u64;
-                let found = (known..).zip(entries).filter_map(|(index, entry)| delivery(index, entry)).collect();
                 self.placement.found(turn, epoch, count, found);
             }
             // Another server has it, or it was parked here a moment ago.
@@ -169,10 +171,14 @@ impl Engine {
 }
 
 /// What of a journal is delivered to its turn.
-fn delivery(index: u64, RecordedEntry { at, entry }: RecordedEntry) -> Option<Delivery> {
-    match entry {
-        Entry::Answer { interrupt_id, value } => Some(Delivery::Answer { index, at, interrupt: interrupt_id, value }),
+fn delivery(reader: &dyn Reader, index: u64, recorded: RecordedEntry) -> Result<Option<Delivery>, Error> {
+    let RecordedEntry { at, entry } = recorded;
+    Ok(match entry {
+        Entry::Answer { interrupt_id, value } => {
+            let by = reader.interrupt(interrupt_id)?.and_then(|answered| answered.resolved_by);
+            Some(Delivery::Answer { index, at, interrupt: interrupt_id, value, by })
+        }
         Entry::Expire { interrupt_id } => Some(Delivery::Expired { index, at, interrupt: interrupt_id }),
         _ => None,
-    }
+    })
 }

@@ -34,6 +34,8 @@ pub enum Begin {
         turn: TurnId,
         /// What it says.
         message: Arc<ChatMessage>,
+        /// The span that it is a part of (`traceparent` of W3C's Trace Context), where whoever runs it is in one.
+        traceparent: Option<String>,
     },
     /// The state of an earlier run.
     State(Box<RunState>),
@@ -90,8 +92,8 @@ impl Engine {
         let begun = self.store.transact(About::Session(session), move |tx| {
             let now = tx.now();
             match &begin {
-                Begin::Message { session, turn, message } => {
-                    engine.begin_message(tx, *session, *turn, Arc::clone(message), now)
+                Begin::Message { session, turn, message, traceparent } => {
+                    engine.begin_message(tx, (*session, *turn), Arc::clone(message), traceparent.clone(), now)
                 }
                 Begin::State(state) => engine.begin_state(tx, state, now),
             }
@@ -105,9 +107,9 @@ impl Engine {
     fn begin_message(
         &self,
         tx: &mut dyn Transaction,
-        id: SessionId,
-        turn: TurnId,
+        (id, turn): (SessionId, TurnId),
         message: Arc<ChatMessage>,
+        traceparent: Option<String>,
         now: Timestamp,
     ) -> Result<Begun, Error> {
         let session = match tx.session(id)? {
@@ -125,7 +127,7 @@ impl Engine {
         let row = Turn::new(turn, id, message, None, now);
         tx.insert_turn(&row)?;
         let session = after_commit.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
-        Ok(Some((self.claim_new(tx, &session, &row, now)?, after_commit)))
+        Ok(Some((self.claim_new(tx, &session, &row, traceparent, now)?, after_commit)))
     }
 
     fn begin_state(&self, tx: &mut dyn Transaction, state: &RunState, now: Timestamp) -> Result<Begun, Error> {

@@ -5,12 +5,13 @@
 //! that none is lost between the claim and the start, and none is given twice: what stands in the order's journal is
 //! not delivered again.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::session::{Failure, Session};
-use crate::domain::{Error, Timestamp, TurnId};
+use crate::domain::{Error, InterruptId, Timestamp, TurnId};
 use crate::engine::Engine;
 use crate::engine::alarm::STORE_PAUSE;
 use crate::engine::placement::claims::TurnClaim;
@@ -61,13 +62,14 @@ impl Engine {
         tx: &mut dyn Transaction,
         session: &Session,
         turn: &Turn,
+        traceparent: Option<String>,
         now: Timestamp,
     ) -> Result<TurnClaim, Error> {
         let runtime = self.placement.runtime()?;
         let epoch = tx.claim_turn(turn.id, self.store.owner())?;
         let (rules, policy) = self.access.rules_of(Some(session));
         let abandoned = session.abandoned.clone();
-        let entry = Entry::Start { code: runtime.code, python: runtime.python, policy, abandoned };
+        let entry = Entry::Start { code: runtime.code, python: runtime.python, policy, abandoned, traceparent };
         tx.append(turn.id, epoch, &entry, now)?;
         let order = order(tx, turn, epoch, vec![RecordedEntry { at: now, entry }])?;
         Ok(TurnClaim::new(&self.placement, order, rules, Duration::ZERO))
@@ -312,6 +314,7 @@ fn waiting(tx: &dyn Transaction, turn: TurnId) -> Result<WakeOutcome, Error> {
 
 /// What a worker is given to run the claimed turn.
 fn order(reader: &dyn Reader, turn: &Turn, epoch: u64, journal: Vec<RecordedEntry>) -> Result<TurnOrder, Error> {
+    let answered_by = answered_by(reader, &journal)?;
     Ok(TurnOrder {
         turn: turn.id,
         epoch,
@@ -319,7 +322,26 @@ fn order(reader: &dyn Reader, turn: &Turn, epoch: u64, journal: Vec<RecordedEntr
         message: Arc::clone(&turn.message),
         state: reader.messages(turn.session_id)?,
         journal,
+        answered_by,
     })
+}
+
+/// Who gave the answers that came after all that the turn has said itself. Whoever runs it tells of each of them once,
+/// and cannot have told of these.
+fn answered_by(reader: &dyn Reader, journal: &[RecordedEntry]) -> Result<BTreeMap<InterruptId, String>, Error> {
+    let mut names = BTreeMap::new();
+    for recorded in journal.iter().rev() {
+        match &recorded.entry {
+            Entry::Answer { interrupt_id, .. } => {
+                if let Some(by) = reader.interrupt(*interrupt_id)?.and_then(|interrupt| interrupt.resolved_by) {
+                    names.insert(*interrupt_id, by);
+                }
+            }
+            Entry::Step { .. } | Entry::Intent { .. } | Entry::Ask { .. } | Entry::Timer { .. } => break,
+            _ => {}
+        }
+    }
+    Ok(names)
 }
 
 /// Whether there were rules when the turn was taken up last.

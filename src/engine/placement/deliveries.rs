@@ -127,7 +127,7 @@ mod tests {
     use crate::store::clock::{Clock, WallClock};
 
     fn delivery(index: u64) -> Delivery {
-        Delivery::Answer { index, at: WallClock.now(), interrupt: clock::interrupt_id(), value: Value::Null }
+        Delivery::Answer { index, at: WallClock.now(), interrupt: clock::interrupt_id(), value: Value::Null, by: None }
     }
 
     fn announced(indexes: &[u64]) -> Queue {

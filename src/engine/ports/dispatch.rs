@@ -1,6 +1,7 @@
 //! How the engine and the workers reach each other: [`Dispatch`], which the supervisor implements, and
 //! [`TurnInbox`], which the engine does. Neither side knows more of the other.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
@@ -30,6 +31,8 @@ pub struct TurnOrder {
     /// The journal so far: `Start` alone for a new turn, more for one that is replayed. What is delivered later and
     /// stands in it already is not given to the worker twice.
     pub journal: Vec<RecordedEntry>,
+    /// Who gave those of its answers that nobody has gone on from yet, where they have a name.
+    pub answered_by: BTreeMap<InterruptId, String>,
 }
 
 /// Something a turn waits for has come.
@@ -45,6 +48,8 @@ pub enum Delivery {
         interrupt: InterruptId,
         /// The answer.
         value: Value,
+        /// Who gave it, where they have a name.
+        by: Option<String>,
     },
     /// Nobody answered in time.
     Expired {
@@ -163,6 +168,8 @@ pub struct Appended {
     pub interrupt: Option<InterruptId>,
     /// The answer that an ask found there already, with its place in the journal: the turn gets it right after.
     pub answer: Option<(u64, Value)>,
+    /// Whose decision that is, where they have a name.
+    pub answered_by: Option<String>,
 }
 
 /// Why a turn is in no worker any more although it is neither over nor parked.

@@ -173,7 +173,7 @@ async fn an_address_is_told_once_as_the_nearest_says(fixture: Fixture) {
     let new = NewSession { webhook: Some(webhook(&second, None)), ..NewSession::default() };
     let session = world.engine.create_session(new).await.unwrap().session.id;
     let of_message = Webhook { include_messages: true, ..webhook(&first, None) };
-    world.engine.send_message(session, message("go"), Some(of_message), None, &Actor::anyone()).await.unwrap();
+    world.engine.send_message(session, message("go"), Some(of_message), None, None, &Actor::anyone()).await.unwrap();
     let order = world.order_of(session).await;
     world.end(&order).await.unwrap();
     assert_eq!(first.events(2).await, ["session.running", "session.idle"]);

@@ -88,7 +88,7 @@ async fn who_sent_a_message_is_asked_for_where_the_message_cannot_be_read() {
     let it = Spoiled::new().await;
     let session = it.world.session().await;
     let ada = Actor::named("ada", Scopes::ALL, &[]);
-    it.world.engine.send_message(session, message("go"), None, None, &ada).await.unwrap();
+    it.world.engine.send_message(session, message("go"), None, None, None, &ada).await.unwrap();
     let order = it.world.order_of(session).await;
     assert_eq!(it.change("UPDATE turns SET message = '{'"), 1);
     let read = it.world.store.query(move |reader| reader.turn(order.turn)).await;

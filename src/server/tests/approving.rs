@@ -156,7 +156,7 @@ async fn a_message_of_an_unknown_sender_is_for_an_admin() {
         content: Some("ask delete_file".to_owned()),
         ..crate::domain::message::ChatMessage::default()
     };
-    office.client.engine.send_message(session, message, None, None, &Actor::anyone()).await.unwrap();
+    office.client.engine.send_message(session, message, None, None, None, &Actor::anyone()).await.unwrap();
     let view = office.call("ada", Method::GET, &format!("/sessions/{session}?wait=1"), None).await.json();
     assert!(view["interrupts"][0].get("sent_by").is_none());
     assert_eq!(office.answer("ada", &view["interrupts"][0], yes()).await, "missing_scope");

@@ -107,13 +107,33 @@ async fn entries_are_numbered_from_zero_and_read_back_in_order(it: Fixture) {
         other => panic!("{other:?}"),
     };
     let entries = vec![
-        Entry::Start { code: "0123456789abcdef".to_owned(), python: "3.11".to_owned(), policy: false, abandoned: None },
-        Entry::Start { code: "c".to_owned(), python: "3.11".to_owned(), policy: true, abandoned: None },
+        Entry::Start {
+            code: "0123456789abcdef".to_owned(),
+            python: "3.11".to_owned(),
+            policy: false,
+            abandoned: None,
+            traceparent: None,
+        },
+        Entry::Start {
+            code: "c".to_owned(),
+            python: "3.11".to_owned(),
+            policy: true,
+            abandoned: None,
+            traceparent: None,
+        },
         Entry::Start {
             code: "c".to_owned(),
             python: "3.11".to_owned(),
             policy: false,
             abandoned: Some(Box::new(abandoned())),
+            traceparent: None,
+        },
+        Entry::Start {
+            code: "c".to_owned(),
+            python: "3.11".to_owned(),
+            policy: false,
+            abandoned: None,
+            traceparent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".to_owned()),
         },
         Entry::Taken { code: "v2".to_owned(), python: "3.12".to_owned(), policy: None },
         Entry::Taken { code: "v2".to_owned(), python: "3.12".to_owned(), policy: Some(true) },

@@ -40,15 +40,20 @@ impl<'e> EntryColumns<'e> {
     pub(in crate::store) fn of(entry: &'e Entry) -> Result<Self, Error> {
         let none = Self::default();
         Ok(match entry {
-            Entry::Start { code, python, policy: false, abandoned: None } => {
+            Entry::Start { code, python, policy: false, abandoned: None, traceparent: None } => {
                 Self { entry: "start", body: Some(rows::json(&(code, python))?), ..none }
             }
-            Entry::Start { code, python, policy, abandoned: None } => {
+            Entry::Start { code, python, policy, abandoned: None, traceparent: None } => {
                 Self { entry: "start", body: Some(rows::json(&(code, python, policy))?), ..none }
             }
-            Entry::Start { code, python, policy, abandoned } => {
+            Entry::Start { code, python, policy, abandoned, traceparent: None } => {
                 Self { entry: "start", body: Some(rows::json(&(code, python, policy, abandoned))?), ..none }
             }
+            Entry::Start { code, python, policy, abandoned, traceparent } => Self {
+                entry: "start",
+                body: Some(rows::json(&(code, python, policy, abandoned, traceparent))?),
+                ..none
+            },
             Entry::Taken { code, python, policy: None } => {
                 Self { entry: "taken", body: Some(rows::json(&(code, python))?), ..none }
             }
@@ -114,7 +119,13 @@ impl<'e> EntryColumns<'e> {
 
 /// The body of a `start`: what stands at its end is left out where it says nothing.
 #[derive(Deserialize)]
-struct Start(String, String, #[serde(default)] bool, #[serde(default)] Option<Box<Abandoned>>);
+struct Start(
+    String,
+    String,
+    #[serde(default)] bool,
+    #[serde(default)] Option<Box<Abandoned>>,
+    #[serde(default)] Option<String>,
+);
 
 /// The body of a `taken`, in the same way.
 #[derive(Deserialize)]
@@ -128,8 +139,8 @@ pub(in crate::store) fn recorded(cells: &mut impl Cells) -> Result<RecordedEntry
     let mut place = IndexedColumns::of(cells)?;
     let entry = match word.as_str() {
         "start" => {
-            let Start(code, python, policy, abandoned) = cells.json()?;
-            Entry::Start { code, python, policy, abandoned }
+            let Start(code, python, policy, abandoned, traceparent) = cells.json()?;
+            Entry::Start { code, python, policy, abandoned, traceparent }
         }
         "taken" => {
             let TakenBody(code, python, policy) = cells.json()?;

@@ -1,5 +1,7 @@
 //! What the server says.
 
+use std::collections::BTreeMap;
+
 use bytes::Bytes;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -24,6 +26,8 @@ pub enum ToWorker<'a> {
         message: Lean<'a>,
         state: Vec<Lean<'a>>,
         journal: &'a [RecordedEntry],
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        answered_by: &'a BTreeMap<InterruptId, String>,
         max_payload: usize,
         /// `--hold`; a run in a program is told by the program.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,6 +56,9 @@ pub enum ToWorker<'a> {
         at: Timestamp,
         interrupt_id: InterruptId,
         value: &'a Value,
+        /// Who gave it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        by: Option<&'a str>,
     },
     /// Nobody answered in time.
     Expired {
@@ -81,6 +88,7 @@ impl<'a> ToWorker<'a> {
             message: Lean(&order.message),
             state: order.state.iter().map(Lean).collect(),
             journal: &order.journal,
+            answered_by: &order.answered_by,
             max_payload,
             hold,
         }
@@ -89,8 +97,8 @@ impl<'a> ToWorker<'a> {
     /// Something that a turn waits for has come.
     pub fn delivery(turn: TurnId, delivery: &'a Delivery) -> Self {
         match delivery {
-            Delivery::Answer { index, at, interrupt, value } => {
-                Self::Answer { turn, index: *index, at: *at, interrupt_id: *interrupt, value }
+            Delivery::Answer { index, at, interrupt, value, by } => {
+                Self::Answer { turn, index: *index, at: *at, interrupt_id: *interrupt, value, by: by.as_deref() }
             }
             Delivery::Expired { index, at, interrupt } => {
                 Self::Expired { turn, index: *index, at: *at, interrupt_id: *interrupt }

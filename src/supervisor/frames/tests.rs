@@ -2,14 +2,16 @@
 
 mod fuzz;
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value, json};
 
 use super::*;
 use crate::domain::journal::{Entry, PendingTimer, RecordedEntry, StepResult, Wake};
 use crate::domain::message::{ChatMessage, Role};
 use crate::domain::session::Failure;
-use crate::domain::{SessionId, Timestamp, TurnId};
-use crate::engine::ports::dispatch::Record;
+use crate::domain::{InterruptId, SessionId, Timestamp, TurnId};
+use crate::engine::ports::dispatch::{Delivery, Record};
 
 const TURN: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 
@@ -155,7 +157,13 @@ fn a_turn_comes_with_its_journal_and_without_nulls() {
     let message = ChatMessage { content: Some("hello".to_owned()), ..ChatMessage::default() };
     let reply = ChatMessage { role: Role::Assistant, name: Some("a".to_owned()), ..ChatMessage::default() };
     let journal = [
-        Entry::Start { code: "c".to_owned(), python: "3.11".to_owned(), policy: false, abandoned: None },
+        Entry::Start {
+            code: "c".to_owned(),
+            python: "3.11".to_owned(),
+            policy: false,
+            abandoned: None,
+            traceparent: None,
+        },
         Entry::Pause {
             timers: vec![PendingTimer { path: "0@1".to_owned(), due: Timestamp::from_millis(9) }],
             context: None,
@@ -170,6 +178,7 @@ fn a_turn_comes_with_its_journal_and_without_nulls() {
         message: Lean(&message),
         state: vec![Lean(&reply)],
         journal: &journal,
+        answered_by: &BTreeMap::new(),
         max_payload: 1,
         hold: Some(60.0),
     };
@@ -185,6 +194,19 @@ fn a_turn_comes_with_its_journal_and_without_nulls() {
             ],
         })
     );
+}
+
+#[test]
+fn an_answer_says_by_whom_where_they_have_a_name() {
+    let (turn, interrupt) = (TurnId(TURN.parse().unwrap()), InterruptId(TURN.parse().unwrap()));
+    let delivery = |by: Option<&str>| {
+        let by = by.map(str::to_owned);
+        let (index, at) = (3, Timestamp::from_millis(7));
+        sent(&ToWorker::delivery(turn, &Delivery::Answer { index, at, interrupt, value: json!(1), by }))
+    };
+    let nobody = json!({"frame": "answer", "turn": TURN, "index": 3, "at": 7, "interrupt_id": TURN, "value": 1});
+    assert_eq!(delivery(None), nobody);
+    assert_eq!(delivery(Some("ada"))["by"], "ada");
 }
 
 #[test]
@@ -207,6 +229,7 @@ fn a_turn_that_is_too_large_is_refused() {
         message: Lean(&message),
         state: Vec::new(),
         journal: &[],
+        answered_by: &BTreeMap::new(),
         max_payload: 1,
         hold: None,
     };

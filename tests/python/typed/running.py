@@ -3,6 +3,9 @@
 from pathlib import Path
 from typing import Any, Literal, assert_type
 
+from opentelemetry.metrics import MeterProvider
+from opentelemetry.sdk.trace import TracerProvider
+
 import hitl
 from hitl import (
     Agent,
@@ -20,12 +23,14 @@ from hitl import (
     RunState,
     RunStateError,
     RunStream,
+    Server,
     Store,
     SyncRunStream,
     UnknownInterrupt,
     UnreadableJournal,
     WorkerProtocolError,
 )
+from hitl.ext.otel import TelemetryNotConfigured, instrument, uninstrument
 
 
 def misspelt() -> None:
@@ -147,3 +152,13 @@ async def refused(agent: Agent, state: RunState) -> str:
     except hitl.HitlError as error:
         return error.code
     return "fine"
+
+
+def traced(tracer_provider: TracerProvider, meter_provider: MeterProvider) -> None:
+    """OpenTelemetry, where it is installed."""
+    instrument()
+    instrument(content=True, tracer_provider=tracer_provider, meter_provider=meter_provider)
+    instrument(content="yes")  # pyright: ignore[reportArgumentType]
+    uninstrument()
+    code: str = TelemetryNotConfigured.code
+    print(code, Server("module:agent", otel=True))

@@ -17,6 +17,7 @@ from hitl.cli.chat.turns import SessionGone
 from hitl.cli.output import Failure
 from hitl.client.errors import ApiError
 from hitl.errors import HitlError
+from hitl.ext.otel import TelemetryNotConfigured
 from hitl.hooks import Interrupt as HookInterrupt
 from hitl.hooks import InterruptException
 from hitl.journal.error_codec import decode_error, encode_error
@@ -104,6 +105,7 @@ EXAMPLES: dict[type[BaseException], Callable[[], BaseException]] = dict(
                 ResourceUnavailable,
                 ScriptExhausted,
                 SessionGone,
+                TelemetryNotConfigured,
                 TokenLimitExceeded,
             ],
         ),

@@ -170,7 +170,8 @@ fn names(document: &Value, operation: &Value) -> BTreeSet<String> {
     }
     let mut names = BTreeSet::new();
     for parameter in operation["parameters"].as_array().into_iter().flatten() {
-        if parameter["in"] != "path" {
+        // No `traceparent` is refused: one that is none is not heeded.
+        if parameter["in"] != "path" && parameter["name"] != "traceparent" {
             names.insert(parameter["name"].as_str().unwrap().to_owned());
         }
     }

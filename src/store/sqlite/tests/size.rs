@@ -75,6 +75,7 @@ impl Written {
             python: "3.11".to_owned(),
             policy: false,
             abandoned: None,
+            traceparent: None,
         };
         tx.append(turn, self.epoch, &start, at(0)).map(drop)
     }
