@@ -92,7 +92,7 @@ async fn a_commit_that_nobody_waits_for_any_more_is_left_to_its_end() {
     let database = Database::new().await;
     drop(database.store().await);
     let key = "INSERT INTO hitl.sign_ins (token, key, ends_at) VALUES ('\\x01', '\\x02', 1)";
-    let slow = "SELECT 'over' FROM pg_sleep(0.5)";
+    let slow = "SELECT 'over' FROM pg_sleep(2)";
     give_up(&database, Frame::Commit, vec![SqlCall::new(key, vec![]), SqlCall::new(slow, vec![])]).await;
     assert_eq!(database.count("sign_ins").await, 1);
 }

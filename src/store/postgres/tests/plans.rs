@@ -169,7 +169,9 @@ async fn nothing_that_sessions_need_on_their_way_looks_at_a_whole_table() {
         [
             "servers/lives",
             "servers/beat",
-            "turns/under_way",
+            "turns/orphaned",
+            "turns/orphaned_of",
+            "turns/moved",
             "turns/retriable",
             "turns/suspended",
             "turns/compact",

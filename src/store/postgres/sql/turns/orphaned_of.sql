@@ -1,5 +1,5 @@
--- The first of them, of one agent.
-SELECT t.id, t.epoch FROM hitl.turns t JOIN hitl.sessions s ON s.id = t.session
-WHERE t.ended_at IS NULL AND NOT t.parked AND s.agent = $1
-  AND NOT EXISTS (SELECT FROM hitl.servers WHERE servers.id = t.owner)
-ORDER BY t.seq LIMIT 1024
+-- The first of them, of one agent. By a subquery: however many sessions there are, few are looked at.
+SELECT id, epoch FROM hitl.turns
+WHERE ended_at IS NULL AND NOT parked AND NOT EXISTS (SELECT FROM hitl.servers WHERE servers.id = turns.owner)
+  AND (SELECT agent FROM hitl.sessions WHERE sessions.id = turns.session) = $1
+ORDER BY seq LIMIT 1024
