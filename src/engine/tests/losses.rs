@@ -116,8 +116,7 @@ async fn a_turn_that_was_answered_before_it_was_lost_is_taken_up_again(fixture: 
 async fn an_answer_while_it_waits_to_be_taken_up_is_in_its_journal(fixture: Fixture) {
     let world = World::new(fixture, settings()).await;
     let mut last = world.begin().await;
-    let interrupts =
-        super::support::asked(world.append(&last, vec![super::support::question(0, None)]).await.unwrap());
+    let interrupts = super::support::asked(world.append(&last, vec![super::support::question(0, None)]).await.unwrap());
     // The third time it waits for two seconds, in which an answer is stored.
     for _ in 0..2 {
         world.lose(&last).await;
