@@ -10,12 +10,14 @@ import { age, clock, decider, left, outcome, outcomeTone, questions, ruleName, s
 import { isObject, type Json } from "../json";
 import { Markdown } from "../markdown";
 import { toSession, write, type Box } from "../router";
+import { resultOf } from "../sessions/turn";
 import { onSession } from "../live";
 import { Guard } from "../shell/guard";
-import { Members, Plain, Source, Value } from "../shown";
+import { Loading } from "../shell/loading";
+import { Members, Plain, Source, Text, Value } from "../shown";
 import { useStore } from "../store";
-import type { Interrupt } from "../types";
-import { Context } from "./context";
+import type { Interrupt, Message } from "../types";
+import { Context, useConversation } from "./context";
 import { groups, undo } from "./deciding";
 import { listed, refresh } from "./lists";
 import { kindOf } from "./row";
@@ -37,9 +39,10 @@ export function Detail({ id, box, onGiven }: { id: string; box: Box; onGiven: ()
     look();
     return onSession((session) => session === "" && look());
   }, [id]);
+  const { messages, problem } = useConversation(record?.session_id);
   const back = <a class="back" href={write({ page: "inbox", box, id: null })}>‹ Back</a>;
   if (record === undefined) {
-    return <div class="detail">{back}{failed === null ? <p class="muted">Loading…</p> : <p class="note bad">{failed.message}</p>}</div>;
+    return <div class="detail">{back}{failed === null ? <Loading what="The request" /> : <p class="note bad" role="alert">{failed.status === 404 ? "This request is gone: its session was deleted." : failed.message}</p>}</div>;
   }
   return (
     <article class="detail" aria-labelledby={`title-${id}`}>
@@ -48,8 +51,9 @@ export function Detail({ id, box, onGiven }: { id: string; box: Box; onGiven: ()
         <Head record={record} />
         <Asked record={record} />
         <Standing record={record} onGiven={onGiven} />
+        <Became record={record} messages={messages} />
       </Guard>
-      <Guard instead={<p class="wrong">The conversation cannot be shown here.</p>}><Context record={record} /></Guard>
+      <Guard instead={<p class="wrong">The conversation cannot be shown here.</p>}><Context record={record} messages={messages} problem={problem} /></Guard>
     </article>
   );
 }
@@ -170,6 +174,19 @@ export function Settled({ record }: { record: Interrupt }) {
         {record.type !== "tool_approval" && record.status === "resolved" && <Given record={record} value={value} />}
         {record.type === "tool_approval" && isObject(value) && value["type"] === "respond" && <Value value={value["message"] ?? null} />}
       </div>
+    </section>
+  );
+}
+
+/** What a call became that somebody let run. */
+function Became({ record, messages }: { record: Interrupt; messages: Message[] | null }) {
+  if (record.type !== "tool_approval" || !outcome(record).startsWith("approved") || messages === null) return null;
+  const result = resultOf(messages, record.tool_call_id);
+  if (result === null) return null;
+  return (
+    <section class="became" aria-label="What came of it">
+      <h2>What came of it</h2>
+      <p class={result.failed ? "result bad" : "result"} dir="auto">{result.content ? <Text text={result.content} /> : <span class="muted">The tool returned nothing.</span>}{result.shortened && "…"}</p>
     </section>
   );
 }
