@@ -240,7 +240,7 @@ async fn a_session_is_called_by_the_first_message_that_was_sent_to_it(it: Fixtur
         transaction.insert_turn(&turn)
     })
     .await;
-    let words = format!("{}…", ["word"; 15].join(" "));
+    let words = format!("{}…", ["word"; 16].join(" "));
     let expected = [Some("Refund order 1042".to_owned()), Some(words), Some("What is this?".to_owned()), None];
     assert_eq!(titles(&it).await, expected);
     // It stays, whatever comes, and whatever the agent makes of what it remembers.

@@ -13,7 +13,7 @@ import { toSession, write, type Box } from "../router";
 import { resultOf } from "../sessions/turn";
 import { onSession } from "../live";
 import { Guard } from "../shell/guard";
-import { Loading } from "../shell/loading";
+import { Loading, Unavailable } from "../shell/loading";
 import { Members, Plain, Source, Text, Value } from "../shown";
 import { useStore } from "../store";
 import type { Interrupt, Message } from "../types";
@@ -26,6 +26,7 @@ import { Handling } from "./handling";
 export function Detail({ id, box, onGiven }: { id: string; box: Box; onGiven: () => void }) {
   const record = useStore((state) => state.records.get(id));
   const [failed, setFailed] = useState<Problem | null>(null);
+  const [round, setRound] = useState(0);
   useEffect(() => {
     // Always as it is now; on the server it also marks the request as seen.
     const look = (): void =>
@@ -38,11 +39,11 @@ export function Detail({ id, box, onGiven }: { id: string; box: Box; onGiven: ()
       );
     look();
     return onSession((session) => session === "" && look());
-  }, [id]);
+  }, [id, round]);
   const { messages, problem } = useConversation(record?.session_id);
   const back = <a class="back" href={write({ page: "inbox", box, id: null })}>‹ Back</a>;
   if (record === undefined) {
-    return <div class="detail">{back}{failed === null ? <Loading what="The request" /> : <p class="note bad" role="alert">{failed.status === 404 ? "This request is gone: its session was deleted." : failed.message}</p>}</div>;
+    return <div class="detail">{back}{failed === null ? <Loading what="The request" /> : failed.status === 404 ? <p class="note bad" role="alert">There is no such request. Perhaps its session was deleted.</p> : <Unavailable text={failed.message} onRetry={() => setRound(round + 1)} />}</div>;
   }
   return (
     <article class="detail" aria-labelledby={`title-${id}`}>

@@ -142,7 +142,8 @@ function Empty({ box, isQuiet, canSend }: { box: Box; isQuiet: boolean; canSend:
       </div>
     );
   }
-  return <p class="empty">{box === "waiting" ? "Nothing is snoozed, claimed by others or for others to answer." : "Nothing yet."}</p>;
+  if (box === "waiting") return <p class="empty"><strong>Nothing waits elsewhere.</strong>Here is what somebody snoozed or claimed, and what only others may answer.</p>;
+  return <p class="empty"><strong>Nothing yet.</strong>What was answered, expired or was cancelled stays here.</p>;
 }
 
 function Nothing({ box, waiting, isQuiet, canSend }: { box: Box; waiting: number; isQuiet: boolean; canSend: boolean }) {

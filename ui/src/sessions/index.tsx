@@ -143,7 +143,7 @@ export function Sessions({ id, tab }: { id: string | null; tab: SessionTab }) {
               <div class={`row ${one === id ? "current" : ""}`}>
                 <a class="open" href={toSession(one)} aria-current={one === id ? "true" : undefined}>
                   <span class="line"><span class={session.title === null ? "name muted" : "name"} dir="auto" title={one}><Plain text={sessionName(one, session)} /></span><time dateTime={session.created_at} title={`Begun ${clock(session.created_at)}, changed ${clock(session.updated_at)}`}>{shortAge(session.created_at, now)}</time></span>
-                  <span class="facts"><span class={`status ${session.status}`}>{session.status}</span><span>{counted(session.total_messages, "message")}</span><span title={session.agent}><Plain text={session.agent_name} /></span></span>
+                  <span class="facts"><span class={`status ${session.status}`}>{session.status}</span>{session.total_messages > 0 && <span>{counted(session.total_messages, "message")}</span>}<span title={session.agent}><Plain text={session.agent_name} /></span></span>
                 </a>
               </div>
             );

@@ -6,7 +6,7 @@ import { sessionName } from "../format";
 import { setFilters } from "../inbox/lists";
 import { onSession } from "../live";
 import { toSession, write, type SessionTab } from "../router";
-import { Loading } from "../shell/loading";
+import { Loading, Unavailable } from "../shell/loading";
 import { failed, notify } from "../shell/notices";
 import { Plain } from "../shown";
 import { has, JOURNAL, noFilters, useStore } from "../store";
@@ -42,7 +42,7 @@ export function SessionView({ id, tab }: { id: string; tab: SessionTab }) {
     return onSession((changed) => void ((changed === id || changed === "") && look()));
   }, [look]);
   const back = <a class="back" href={write({ page: "sessions", id: null, tab: "chat" })}>‹ Back</a>;
-  if (session === null) return <div class="detail">{back}{missing === null ? <Loading what="The session" /> : <p class="note bad" role="alert">{missing}</p>}</div>;
+  if (session === null) return <div class="detail">{back}{missing === null ? <Loading what="The session" /> : <Unavailable text={missing} onRetry={() => void look()} />}</div>;
   const act = (work: Promise<unknown>, done: string): void => void work.then(() => notify(done)).catch(failed);
   const canRetry = session.status === "error" && retried.has(session.error_code ?? "");
   return (

@@ -1,4 +1,4 @@
-// What is on its way; where that takes long, that it does.
+// What is on its way; where that takes long, that it does; and what did not come.
 
 import { useEffect, useState } from "preact/hooks";
 
@@ -11,4 +11,14 @@ export function Loading({ what }: { what: string }) {
     return () => clearTimeout(timer);
   }, []);
   return <p class="empty" role="status">Loading…{isLong && <><br />{what} takes long. The server may be busy, or the connection slow.</>}</p>;
+}
+
+/** What cannot be shown, and the way to ask again. */
+export function Unavailable({ text, onRetry }: { text: string; onRetry: () => void }) {
+  return (
+    <div class="note bad bar" role="alert">
+      <p>{text}</p>
+      <button type="button" onClick={onRetry}>Try again</button>
+    </div>
+  );
 }
