@@ -157,6 +157,8 @@ def test_what_could_not_be_read_is_asked_for_again(open_inbox: Open, size: str) 
         inbox.page.goto(f"{base}#/{path}")
         alert = inbox.page.get_by_role("alert").filter(has_text="The store cannot be written")
         expect(alert).to_be_visible()
+        if path.startswith("inbox"):
+            expect(inbox.page.locator(".foot .wrong")).to_have_text("The store cannot be written")
         inbox.page.unroute(pattern)
         inbox.page.unroute("**/interrupts?*")
         alert.get_by_role("button", name="Try again").click()
