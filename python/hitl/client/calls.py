@@ -138,8 +138,8 @@ def list_sessions(
 ) -> Call[Page[SessionSummary]]:
     """Sessions, oldest first unless `order` says `newest`. `limit` is at most 1,000; the server's default is 100.
 
-    q: what the title or the id says, whatever the case. A page of such a search may have fewer than `limit`, or none, and
-        still a `next_cursor`: the server looks at some thousand sessions for each.
+    q: what the title or the id says, whatever the case. A page of such a search may have fewer than `limit`, or none,
+        and still a `next_cursor`: the server looks at some thousand sessions for each.
     cursor: the `next` of a page before, of the same order.
     """
     query = {"status": status, "q": q, "order": order, "limit": limit, "cursor": cursor}

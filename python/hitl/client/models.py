@@ -239,8 +239,8 @@ class Session:
 class SessionSummary:
     """One line of the list of sessions.
 
-    title: the first message that was sent to it, on one line, at most 80 characters; None where there is none with words,
-        and from a server of an earlier release.
+    title: the first message that was sent to it, on one line, at most 80 characters; None where there is none with
+        words, and from a server of an earlier release.
     agent_name: what people call its agent; None from a server of an earlier release.
     """
 
