@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 from playwright.sync_api import Route, expect
@@ -104,7 +108,7 @@ def test_a_conversation_that_cannot_be_read_is_not_an_empty_one(open_inbox: Open
 def test_a_first_visit_says_what_this_is_and_how_to_see_something_wait(inbox: Inbox) -> None:
     expect(inbox.page.get_by_text("Agents stop here and ask a person").locator("visible=true")).to_have_count(1)
     command = inbox.page.get_by_label("Command").locator("visible=true")
-    expect(command).to_have_text(f"hitl chat --url {inbox.page.url.split('/#')[0].rstrip('/')}")
+    expect(command).to_have_text(f"hitl chat {inbox.page.url.split('/#')[0].rstrip('/')}")
     links = inbox.page.get_by_role("link", name="The HTTP API of this server").locator("visible=true")
     assert inbox.page.request.get(inbox.page.url.split("#")[0] + "docs").ok
     expect(links).to_have_attribute("href", "/docs")
@@ -116,6 +120,17 @@ def test_a_first_visit_says_what_this_is_and_how_to_see_something_wait(inbox: In
     expect(inbox.rows).to_have_count(0)
     inbox.page.get_by_role("button", name="Start a session").locator("visible=true").click()
     expect(inbox.page.get_by_role("textbox", name="Message")).to_be_visible()
+
+
+def test_the_command_of_a_first_visit_makes_something_wait(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    command = inbox.page.get_by_label("Command").locator("visible=true").inner_text()
+    plan = json.dumps([[REFUND]])
+    done = subprocess.run(
+        [sys.executable, "-m", *shlex.split(command), plan], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 6, done.stderr  # something waits for a person
+    expect(inbox.row("order: 7")).to_be_visible()
 
 
 def test_nobody_is_told_to_start_what_their_key_cannot(open_inbox: Open) -> None:

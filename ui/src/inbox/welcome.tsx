@@ -4,7 +4,7 @@ import { useStore } from "../store";
 
 export function Welcome({ canSend, onStart }: { canSend: boolean; onStart: () => void }) {
   const hasKeys = useStore((state) => state.me?.authentication === true);
-  const command = `hitl chat --url ${location.origin}${hasKeys ? " --api-key KEY" : ""}`;
+  const command = `hitl chat ${location.origin}${hasKeys ? " --api-key KEY" : ""}`;
   return (
     <div class="welcome">
       <p>Agents stop here and ask a person: whether a tool may run with exactly these arguments, or what to do next. What they ask appears in the list by itself. Once you answer, the agent goes on where it stopped, even if it waited for days.</p>
