@@ -102,7 +102,7 @@ def test_a_conversation_that_cannot_be_read_is_not_an_empty_one(open_inbox: Open
     expect(conversation).not_to_contain_text("Nothing was said")
 
 
-# --- nothing, slow, broken --------------------------------------------------------------------------------------------
+# --- nothing, slow, broken ---
 
 
 def test_a_first_visit_says_what_this_is_and_how_to_see_something_wait(inbox: Inbox) -> None:
@@ -187,5 +187,7 @@ def test_the_head_of_a_phone_has_room_for_what_is_wrong(open_inbox: Open) -> Non
     inbox.page.reload()
     expect(inbox.page.locator(".connection.broken")).to_be_visible()
     again = inbox.page.locator(".top nav a").first.bounding_box()
-    assert height is not None and again is not None and again["height"] == height["height"]
+    assert height is not None
+    assert again is not None
+    assert again["height"] == height["height"]
     assert inbox.page.evaluate("document.documentElement.scrollWidth <= innerWidth")

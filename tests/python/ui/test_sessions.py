@@ -122,7 +122,7 @@ def test_a_turn_can_be_stopped_and_its_error_is_shown(inbox: Inbox) -> None:
     expect(inbox.page.get_by_role("alert")).to_have_text("Turn cancelled")
 
 
-# --- titles -------------------------------------------------------------------------------------------------------------
+# --- titles ---
 
 
 def test_a_session_is_called_by_its_first_message_and_its_agent_by_its_name(inbox: Inbox) -> None:
@@ -190,7 +190,7 @@ def test_a_search_goes_on_where_a_page_found_nothing_and_asks_after_many(open_in
     assert len(asked) == 22
 
 
-# --- what became of calls ---------------------------------------------------------------------------------------------
+# --- what became of calls ---
 
 
 def test_what_a_call_became_stands_beside_it_while_the_turn_is_open_and_after(inbox: Inbox) -> None:
