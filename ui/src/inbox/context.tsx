@@ -9,6 +9,7 @@ import { toInterrupt, toSession } from "../router";
 import { Thread, type Calls } from "../sessions/thread";
 import { conversation } from "../sessions/turn";
 import { Plain } from "../shown";
+import * as store from "../store";
 import type { Interrupt, Message } from "../types";
 
 const RECENT = 8;
@@ -21,18 +22,33 @@ export function useConversation(session: string | undefined): { messages: Messag
   const [problem, setProblem] = useState<string | null>(null);
   useEffect(() => {
     if (session === undefined) return;
-    let looks = 0;
+    let here = true;
+    let isLooking = false;
+    let again = false;
     let timer = 0;
     const look = async (): Promise<void> => {
-      const mine = ++looks;
+      // One after the other: on a slow server none would come to its end before the next made it moot.
+      if (isLooking) {
+        again = true;
+        return;
+      }
+      isLooking = true;
+      again = false;
       try {
-        const { status } = await api.session(session);
-        const list = await conversation(session, status);
-        if (mine !== looks) return;
+        // As a list has it, with its title.
+        const [found] = (await api.sessions({ q: session })).items;
+        if (!here) return;
+        if (found === undefined) return setProblem("The session is gone.");
+        store.set((state) => ({ sessions: store.changed(state.sessions, [[session, found]]) }));
+        const list = await conversation(session, found.status);
+        if (!here) return;
         setMessages(list);
         setProblem(null);
       } catch (error) {
-        if (mine === looks) setProblem(error instanceof Error ? error.message : String(error));
+        if (here) setProblem(error instanceof Error ? error.message : String(error));
+      } finally {
+        isLooking = false;
+        if (again && here) void look();
       }
     };
     // A turn does many things in a moment.
@@ -44,7 +60,7 @@ export function useConversation(session: string | undefined): { messages: Messag
     void look();
     const deaf = [onSession(soon), onStep((_, step) => soon(step.session_id))];
     return () => {
-      looks++;
+      here = false;
       clearTimeout(timer);
       for (const stop of deaf) stop();
     };

@@ -6,7 +6,7 @@ import { Answer, AnswerAsJson } from "../answer";
 import { Changes } from "../answer/changes";
 import { useNow } from "../clock";
 import { RuleFailed } from "../failed";
-import { age, clock, decider, left, outcome, outcomeTone, questions, ruleName, saysMore, shortId, title, toolArgs } from "../format";
+import { age, clock, decider, left, outcome, outcomeTone, questions, ruleName, saysMore, sessionName, title, toolArgs } from "../format";
 import { isObject, type Json } from "../json";
 import { Markdown } from "../markdown";
 import { toSession, write, type Box } from "../router";
@@ -71,6 +71,7 @@ function Bare({ record, onGiven }: { record: Interrupt; onGiven: () => void }) {
 }
 
 function Head({ record }: { record: Interrupt }) {
+  const session = useStore((state) => state.sessions.get(record.session_id));
   const now = useNow();
   const expires = record.status === "pending" && record.expires_at !== null ? left(record.expires_at, now) : null;
   return (
@@ -78,7 +79,7 @@ function Head({ record }: { record: Interrupt }) {
       <p class="facts">
         <span class={`kind ${record.type}`}><Plain text={kindOf(record.type)} /></span>
         {record.agent !== null && <span><Plain text={record.agent} /></span>}
-        <a href={toSession(record.session_id)} title={record.session_id}>session {shortId(record.session_id)}</a>
+        <a class="to-session" href={toSession(record.session_id)} title={record.session_id} dir="auto"><Plain text={sessionName(record.session_id, session)} /></a>
         <time dateTime={record.created_at} title={clock(record.created_at)}>{age(record.created_at, now)}</time>
         {expires !== null && <span class={expires.urgent ? "urgent" : ""} title={clock(record.expires_at ?? "")}>{expires.text}</span>}
       </p>
