@@ -218,6 +218,8 @@ def test_what_a_call_became_stands_beside_it_while_the_turn_is_open_and_after(in
 def test_a_decided_request_shows_what_came_of_it(inbox: Inbox) -> None:
     _, [asked] = inbox.asked(call("refund", order=7, cents=500, reason="late"))
     inbox.show("order: 7")
+    # By its title, which is here the plan that the model was told.
+    expect(inbox.request.locator(".to-session")).to_contain_text('"refund"')
     conversation = inbox.request.get_by_role("region", name="Conversation")
     expect(conversation.locator(".call")).to_contain_text("waits for an answer")
     came = inbox.request.get_by_role("region", name="What came of it")
