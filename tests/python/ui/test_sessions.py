@@ -215,6 +215,19 @@ def test_what_a_call_became_stands_beside_it_while_the_turn_is_open_and_after(in
     expect(calls.nth(1)).to_contain_text("approved with changes")
 
 
+def test_an_open_turn_is_shown_before_the_page_knows_what_the_server_can_do(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    session_id = inbox.api.create()
+    inbox.api.settled(session_id, RETURN, 1)
+    held: list[Route] = []
+    inbox.page.route("**/openapi.json", lambda route: held.append(route))
+    inbox.page.goto("about:blank")
+    inbox.page.goto(f"{inbox.api.http.base_url}/#/sessions/{session_id}")
+    expect(inbox.page.get_by_role("log").locator(".call")).to_have_count(2)
+    for route in held:
+        route.continue_()
+
+
 def test_a_decided_request_shows_what_came_of_it(inbox: Inbox) -> None:
     _, [asked] = inbox.asked(call("refund", order=7, cents=500, reason="late"))
     inbox.show("order: 7")

@@ -3,7 +3,6 @@
 import { api, Problem } from "../api";
 import { isObject, write, type Json } from "../json";
 import type { Step } from "../live";
-import { has, JOURNAL } from "../store";
 import type { JournalEntry, Message, SessionStatus } from "../types";
 
 /** As much of a journal as the server gives at once. */
@@ -11,7 +10,7 @@ const ENTRIES = "1000";
 
 /** The messages, and what the newest turn did, as long as it is open or where it has failed: then only its journal has it. */
 export async function conversation(session: string, status: SessionStatus): Promise<Message[]> {
-  const [before, turn] = await Promise.all([api.messages(session), status === "idle" || !has(JOURNAL) ? [] : journal(session)]);
+  const [before, turn] = await Promise.all([api.messages(session), status === "idle" ? [] : journal(session)]);
   return [...before, ...turn.flatMap(messageIn)];
 }
 
