@@ -470,9 +470,12 @@ class StoredSessions:
         """`address`: that of `--store`. Raises `StoreError`."""
 
     def page(
-        self, status: str | None = None, limit: int = 100, cursor: int | None = None
+        self, status: str | None = None, limit: int = 100, cursor: int | None = None, q: str | None = None
     ) -> tuple[list[dict[str, Any]], int | None]:
-        """A page of sessions as `GET /sessions` lists them, oldest first, and where the next page begins."""
+        """A page of sessions as `GET /sessions` lists them, oldest first, and where the next page begins.
+
+        With `q`, only those that say this in the title or the id: it may look at all of them.
+        """
 
     def audit(self, limit: int = 100, cursor: int | None = None) -> tuple[list[str], int | None]:
         """A page of the audit, oldest row first, each as compact JSON, and where the next page begins."""

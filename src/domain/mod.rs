@@ -23,6 +23,7 @@ pub mod interrupt;
 pub mod journal;
 pub mod json;
 pub mod message;
+pub mod naming;
 pub mod notice;
 pub mod payload;
 pub mod policy;

@@ -111,6 +111,9 @@ pub struct TimelineEntry {
     pub location: Option<String>,
     /// Of a step or timer: what identifies it in the turn. An inner step is `outer/inner`.
     pub path: Option<String>,
+    /// Of a step that is a call out of a model's message: which one; left out of any other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_call_id: Option<String>,
     /// The interrupt that was asked, answered, expired or withdrawn.
     pub interrupt_id: Option<InterruptId>,
     /// Of the start: the message that the turn is about, its first 2 KiB.
@@ -138,6 +141,7 @@ impl TimelineEntry {
             name: None,
             location: None,
             path: None,
+            tool_call_id: None,
             interrupt_id: None,
             message: None,
             result: None,
@@ -214,6 +218,7 @@ impl TimelineEntry {
         self.name = Some(step.name.clone());
         self.location.clone_from(&step.location);
         self.path = Some(step.path.clone());
+        self.tool_call_id.clone_from(&step.tool_call_id);
     }
 
     fn show(&mut self, value: &Value) {
@@ -279,6 +284,22 @@ mod tests {
             "location": "agent.py:12", "path": "0#1", "interrupt_id": null, "result": {"ok": [1]},
         });
         assert_eq!(shown, expected);
+    }
+
+    #[test]
+    fn a_step_that_a_model_called_for_shows_which_call_it_is() {
+        let identity = StepIdentity {
+            path: "0#2".to_owned(),
+            kind: "tool".to_owned(),
+            name: "refund".to_owned(),
+            location: None,
+            arguments: JsonObject::new(),
+            tool_call_id: Some("call_1".to_owned()),
+        };
+        let result = StepResult::Value(json!("done"));
+        let entry = Entry::Step { step: identity, result };
+        let shown = TimelineEntry::of(1, &RecordedEntry { at: Timestamp::from_millis(0), entry });
+        assert_eq!(json!(shown)["tool_call_id"], "call_1");
     }
 
     #[test]

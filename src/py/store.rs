@@ -9,14 +9,16 @@ use pyo3::types::PyBytes;
 
 use super::errors::{open_error, store_error};
 use super::runtime::runtime;
+use crate::domain::naming;
 use crate::domain::payload::MAX_PAYLOAD;
+use crate::domain::search::Needle;
 use crate::domain::session::{Failure, Session};
 use crate::domain::status::Status;
 use crate::domain::{Error, TurnId};
 use crate::engine::ports::dispatch::TurnOrder;
 use crate::server::models::SessionSummary;
 use crate::store::open;
-use crate::store::query::{AuditQuery, Page, SessionQuery};
+use crate::store::query::{AuditQuery, Page, SessionQuery, SessionSearch, TitledSession};
 use crate::store::{Reader, Store, StoreExt};
 use crate::supervisor::frames::ToWorker;
 use crate::supervisor::runtime as workers;
@@ -40,19 +42,27 @@ impl StoredSessions {
         opened.map(Self).map_err(|error| open_error(py, &error))
     }
 
-    /// A page of sessions as `GET /sessions` lists them, oldest first, and where the next page begins.
-    #[pyo3(signature = (status = None, limit = 100, cursor = None))]
+    /// A page of sessions as `GET /sessions` lists them, oldest first, and where the next page begins. With `q`, only those
+    /// that say this in the title or the id: it may look at all of them.
+    #[pyo3(signature = (status = None, limit = 100, cursor = None, q = None))]
     fn page<'py>(
         &self,
         py: Python<'py>,
         status: Option<&str>,
         limit: usize,
         cursor: Option<u64>,
+        q: Option<&str>,
     ) -> PyResult<(Bound<'py, PyAny>, Option<u64>)> {
-        let query =
-            SessionQuery { status: status.map(read_status).transpose()?, limit, cursor, ..SessionQuery::default() };
+        let status = status.map(read_status).transpose()?;
+        // Whoever reads a file here waits for it, and nobody else does.
+        let search = q.map(|text| SessionSearch { needle: Needle::new(text), within: usize::MAX });
+        let query = SessionQuery { status, search, limit, cursor, ..SessionQuery::default() };
         let Page { items, next } = self.read(py, move |reader| reader.sessions(&query))?;
-        let summaries: Vec<SessionSummary> = items.into_iter().map(SessionSummary::from).collect();
+        let summary = |titled: TitledSession| {
+            let agent_name = naming::agent_name(None, &titled.session.agent).to_owned();
+            SessionSummary::new(titled, agent_name)
+        };
+        let summaries: Vec<SessionSummary> = items.into_iter().map(summary).collect();
         Ok((pythonize::pythonize(py, &summaries)?, next))
     }
 
@@ -121,7 +131,7 @@ struct OpenTurnsPage {
 fn open_turns(reader: &dyn Reader, agent: &str, query: &SessionQuery) -> Result<OpenTurnsPage, Error> {
     let (mut orders, mut others) = (Vec::new(), BTreeMap::new());
     let Page { items, next } = reader.sessions(query)?;
-    for session in items {
+    for TitledSession { session, .. } in items {
         let Some(turn) = session.turn().or_else(|| session.retry().map(|retry| retry.turn)) else { continue };
         if session.agent == agent {
             orders.push(order(reader, &session, turn)?);

@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 
 use super::app::{App, Shared};
 use super::error::ServerError;
-use super::params::{InterruptPath, Query};
+use super::params::{InterruptPath, LONGEST_SEARCH, Query};
 use super::problems::problems;
 use crate::domain::access::Actor;
 use crate::domain::interrupt::Interrupt;
@@ -29,9 +29,6 @@ problems!(GetProblems: UNKNOWN_INTERRUPT, INVALID_REQUEST, SHUTTING_DOWN, STORE_
 
 const FILTERS: [&str; 11] =
     ["status", "type", "tool", "session_id", "agent", "created_after", "q", "snoozed", "claimed_by", "limit", "cursor"];
-
-/// The longest `q`, in characters.
-const LONGEST_SEARCH: usize = 200;
 
 /// List interrupts over all sessions
 ///

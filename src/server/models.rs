@@ -11,7 +11,7 @@ use crate::domain::message::ChatMessage;
 use crate::domain::notice::{Notice, NoticeId};
 use crate::domain::policy::Rule;
 use crate::domain::scope::{Scope, Scopes};
-use crate::domain::session::{Phase, Session};
+use crate::domain::session::Phase;
 use crate::domain::status::{NoticeStatus, Status};
 use crate::domain::webhook::Webhook;
 use crate::domain::{InterruptId, SessionId, Timestamp};
@@ -19,6 +19,7 @@ use crate::engine::access::policy_file::PolicyStatus;
 use crate::engine::ports::held::HeldTurn;
 use crate::engine::ports::held::Holder;
 use crate::engine::telling::view::{ReplayNotes, Resumed, SessionView};
+use crate::store::query::TitledSession;
 
 /// A session as clients see it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -176,10 +177,18 @@ pub struct SessionSummary {
     pub updated_at: Timestamp,
     /// `MODULE:ATTR` of its agent.
     pub agent: String,
+    /// What people call that agent: its own name where this server runs it, else what is left of the path.
+    pub agent_name: String,
+    /// What it is called: the first message that was sent to it, on one line, at most 80 characters; before that the first of
+    /// a person that it began with. Null where there is none.
+    #[schema(required)]
+    pub title: Option<String>,
 }
 
-impl From<Session> for SessionSummary {
-    fn from(session: Session) -> Self {
+impl SessionSummary {
+    /// A session with the name of its agent.
+    pub fn new(titled: TitledSession, agent_name: String) -> Self {
+        let TitledSession { session, title } = titled;
         Self {
             session_id: session.id,
             total_messages: session.total_messages,
@@ -187,6 +196,8 @@ impl From<Session> for SessionSummary {
             created_at: session.created_at,
             updated_at: session.updated_at,
             agent: session.agent,
+            agent_name,
+            title,
         }
     }
 }

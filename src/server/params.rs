@@ -52,6 +52,8 @@ pub struct Query {
 pub const DEFAULT_LIMIT: usize = 100;
 /// The largest `limit`.
 pub const MAX_LIMIT: usize = 1000;
+/// The longest `q`, in characters.
+pub const LONGEST_SEARCH: usize = 200;
 /// The longest poll; a longer `timeout` is as good as none.
 const MAX_TIMEOUT: f64 = 365.0 * 24.0 * 3600.0;
 

@@ -19,22 +19,26 @@ use super::auth::Pass;
 use super::body::read_json;
 use super::error::ServerError;
 use super::models::{NewSessionBody, SessionResponse, SessionStatus, SessionSummary};
-use super::params::{Query, SessionPath};
+use super::params::{LONGEST_SEARCH, Query, SessionPath};
 use super::problems::problems;
 use super::reading::{At, Reading, present};
 use super::telemetry::LongPoll;
 use crate::domain::access::Actor;
 use crate::domain::scope::Scope;
+use crate::domain::search::Needle;
 use crate::domain::status::Status;
 use crate::domain::{Error, SessionId};
 use crate::engine::telling::view::{NewSession, SessionView};
-use crate::store::query::{Order, SessionQuery};
+use crate::store::query::{Order, SessionQuery, SessionSearch, TitledSession};
 
 /// The statuses a session can have, for messages.
 pub const STATUSES: &str = "idle, running, interrupted, error";
 
 /// The most messages that a session begins with: all of them are written in one transaction, which others wait for.
 const MOST_MESSAGES: usize = 10_000;
+
+/// How many sessions one page of a search looks at, at the most: no index leads to a part of a title.
+const SEARCHED: usize = 5_000;
 
 /// The routes of this module.
 pub fn routes() -> OpenApiRouter<Arc<App>> {
@@ -119,10 +123,13 @@ async fn create_session_with_id(
 
 /// List sessions
 ///
-/// Oldest first, or with `order=newest` the one that was made last.
+/// Oldest first, or with `order=newest` the one that was made last. With `q` a page looks at the next 5,000 sessions at the
+/// most: it may have fewer than `limit`, or none, and still a `Link` to where the search goes on.
 #[utoipa::path(get, path = "/sessions", tag = "sessions", operation_id = "list_sessions",
     params(
         ("status" = Option<Status>, Query, description = "Only those with this status."),
+        ("q" = Option<String>, Query, min_length = 1, max_length = 200,
+            description = "Only those that say this, whatever the case, in the title or the id; of a whole id the one that has it."),
         ("order" = inline(Option<Order>), Query, description = "`oldest` where absent."),
         ("limit" = Option<usize>, Query, minimum = 1, maximum = 1000, description = "How many at most; 100 where absent."),
         ("cursor" = Option<String>, Query, pattern = "^n?[0-9]{1,18}$",
@@ -140,15 +147,27 @@ async fn list_sessions(State(app): Shared, mut query: Query) -> Result<Response,
         Order::Oldest => "",
         Order::Newest => "n",
     };
+    let said = query.short_text("q", LONGEST_SEARCH);
+    let id = said.as_deref().and_then(|text| text.trim().parse::<SessionId>().ok());
+    let search = said.filter(|_| id.is_none()).map(|text| {
+        let needle = Needle::new(&text);
+        SessionSearch { needle, within: SEARCHED }
+    });
     let wanted = SessionQuery {
         order,
+        id,
+        search,
         status: query.word("status", STATUSES, Status::parse),
         limit: query.limit(),
         cursor: query.marked_cursor(mark),
     };
     query.check()?;
     let page = app.engine.sessions(wanted).await?;
-    let sessions: Vec<SessionSummary> = page.items.into_iter().map(SessionSummary::from).collect();
+    let summary = |titled: TitledSession| {
+        let agent_name = app.engine.agent_name(&titled.session.agent);
+        SessionSummary::new(titled, agent_name)
+    };
+    let sessions: Vec<SessionSummary> = page.items.into_iter().map(summary).collect();
     let next = page.next.map(|next| format!("{mark}{next}"));
     Ok((query.link("/sessions", next), Json(sessions)).into_response())
 }

@@ -20,7 +20,7 @@ macro_rules! reads_from {
             use $crate::store::asked::{AskedReader, InterruptPredicate};
             use $crate::store::carried::{Carried, CarriedReader};
             use $crate::store::outbox::OutboxReader;
-            use $crate::store::query::{AuditQuery, InterruptQuery, NoticeQuery, Page, SessionQuery};
+            use $crate::store::query::{AuditQuery, InterruptQuery, NoticeQuery, Page, SessionQuery, TitledSession};
             use $crate::store::record::{StoredReply, Turn};
 
             impl Reader for $type {
@@ -40,7 +40,7 @@ macro_rules! reads_from {
                     self.$($field)+.messages(id)
                 }
 
-                fn sessions(&self, query: &SessionQuery) -> Result<Page<Session>, Error> {
+                fn sessions(&self, query: &SessionQuery) -> Result<Page<TitledSession>, Error> {
                     self.$($field)+.sessions(query)
                 }
 

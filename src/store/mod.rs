@@ -60,7 +60,7 @@ pub(crate) use delegate::reads_from;
 use outbox::{OutboxReader, OutboxWriter};
 use owner::TurnOwner;
 use presence::Presence;
-use query::{AuditQuery, InterruptQuery, Page, SessionQuery};
+use query::{AuditQuery, InterruptQuery, Page, SessionQuery, TitledSession};
 use record::{DueKind, EventNumber, StoredReply, Turn};
 use signals::Signal;
 use turns::TurnWriter;
@@ -226,8 +226,8 @@ pub trait Reader: OutboxReader + CarriedReader + AskedReader {
     /// What a session remembers; empty for an unknown one.
     fn messages(&self, id: SessionId) -> Result<Vec<ChatMessage>, Error>;
 
-    /// Sessions, oldest first.
-    fn sessions(&self, query: &SessionQuery) -> Result<Page<Session>, Error>;
+    /// Sessions in the order of their making, with their titles.
+    fn sessions(&self, query: &SessionQuery) -> Result<Page<TitledSession>, Error>;
 
     /// How many sessions there are; where many servers share the store, how many there were a moment ago.
     fn count_sessions(&self) -> Result<usize, Error>;

@@ -2,6 +2,7 @@
 
 use crate::domain::audit::Action;
 use crate::domain::search::Needle;
+use crate::domain::session::Session;
 use crate::domain::status::{InterruptStatus, NoticeStatus, Status};
 use crate::domain::{InterruptId, SessionId, Timestamp};
 
@@ -35,6 +36,32 @@ impl Order {
     }
 }
 
+/// A session as lists have it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TitledSession {
+    /// The session.
+    pub session: Session,
+    /// What it is called: see [`crate::domain::naming`]. `None` where nothing was said yet that has words.
+    pub title: Option<String>,
+}
+
+/// What sessions are searched for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SessionSearch {
+    /// What the title or the id says.
+    pub needle: Needle,
+    /// At most so many sessions are looked at for one page, 1 or more: no index leads to a part of a title. A page may have
+    /// none then and still not be the last.
+    pub within: usize,
+}
+
+impl SessionSearch {
+    /// Whether a session is one of those that are looked for.
+    pub fn finds(&self, id: SessionId, title: Option<&str>) -> bool {
+        self.needle.is_in(&id.to_string()) || title.is_some_and(|title| self.needle.is_in(title))
+    }
+}
+
 /// Which sessions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct SessionQuery {
@@ -42,6 +69,10 @@ pub struct SessionQuery {
     pub order: Order,
     /// Only those with this status.
     pub status: Option<Status>,
+    /// Only the one with this id.
+    pub id: Option<SessionId>,
+    /// Only those that a search finds.
+    pub search: Option<SessionSearch>,
     /// At most so many; 1 or more.
     pub limit: usize,
     /// Where the page begins: a [`Page::next`].

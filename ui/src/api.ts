@@ -1,7 +1,7 @@
 // Requests to the server. A refusal is a `Problem`, with the server's code and words.
 
 import { parse, write, type Json, type JsonObject } from "./json";
-import type { FieldError, Grant, Interrupt, JournalEntry, Me, Message, Session, SessionSummary } from "./types";
+import type { FieldError, Grant, Interrupt, JournalEntry, Me, Message, Session, TitledSession } from "./types";
 
 export class Problem extends Error {
   constructor(
@@ -127,8 +127,8 @@ export const api = {
     request("DELETE", withQuery(`/interrupts/${id(interrupt)}/claim`, { as: as ?? undefined })),
   snooze: (interrupt: string, seconds: number) => request("POST", `/interrupts/${id(interrupt)}/snooze`, { seconds }),
   wake: (interrupt: string) => request("DELETE", `/interrupts/${id(interrupt)}/snooze`),
-  sessions: (query: Query) => page<SessionSummary>(withQuery("/sessions", query)),
-  nextSessions: (path: string) => page<SessionSummary>(path),
+  sessions: (query: Query) => page<TitledSession>(withQuery("/sessions", query)),
+  nextSessions: (path: string) => page<TitledSession>(path),
   session: (session: string) => get<Session>(`/sessions/${id(session)}`),
   createSession: async () => (await request("POST", "/sessions", {})).value as unknown as Session,
   messages: (session: string) => get<Message[]>(`/sessions/${id(session)}/messages`),

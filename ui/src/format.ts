@@ -1,6 +1,6 @@
 // Words for what a record holds.
 
-import { isObject, write, type Json } from "./json";
+import { isObject, write, type Json, type JsonObject } from "./json";
 import type { Interrupt } from "./types";
 
 export function toolName(record: Interrupt): string | null {
@@ -38,12 +38,17 @@ export function lineOf(value: string): string {
 /** One line about it. */
 export function summary(record: Interrupt): string {
   if (record.message !== null && flat(record.message) !== title(record)) return flat(record.message);
-  const args = Object.entries(toolArgs(record));
-  if (args.length > 0) return args.map(([name, value]) => `${name}: ${short(value)}`).join("  ·  ");
+  const args = summaryOf(toolArgs(record));
+  if (args !== "") return args;
   const asked = questions(record);
   if (asked.length > 0) return asked.flatMap((one) => one.options.map((option) => option.label)).join(" / ");
   const rest = Object.entries(record.payload).filter(([name, value]) => name !== "type" && (typeof value !== "string" || flat(value) !== title(record)));
   return rest.map(([name, value]) => `${name}: ${short(value)}`).join("  ·  ");
+}
+
+/** Arguments on one line. */
+export function summaryOf(args: JsonObject): string {
+  return Object.entries(args).map(([name, value]) => `${name}: ${short(value)}`).join("  ·  ");
 }
 
 function short(value: Json): string {
@@ -180,6 +185,11 @@ export function clock(time: string): string {
 /** The end of an id tells sessions apart; its beginning is a time. */
 export function shortId(id: string): string {
   return id.length > 12 ? `…${id.slice(-8)}` : id;
+}
+
+/** What a session is called; without a title its id has to do. */
+export function sessionName(id: string, session: { title: string | null } | undefined): string {
+  return session?.title ? flat(session.title) : `Session ${shortId(id)}`;
 }
 
 export function counted(number: number, one: string, many = `${one}s`): string {

@@ -29,7 +29,7 @@ export type StepKind = "message.completed" | "tool.started" | "tool.finished";
 
 type OnDelta = (delta: Delta) => void;
 type OnStep = (kind: StepKind, step: Step) => void;
-type OnSession = (session: string) => void;
+type OnSession = (session: string, isGone?: boolean) => void;
 const deltaListeners = new Set<OnDelta>();
 const stepListeners = new Set<OnStep>();
 const sessionListeners = new Set<OnSession>();
@@ -44,7 +44,7 @@ export function onStep(listener: OnStep): () => void {
   return () => void stepListeners.delete(listener);
 }
 
-/** Told of every change of a session or of its interrupts; with an empty id after the stream was broken. */
+/** Told of every change of a session or of its interrupts, also that it is gone; with an empty id after the stream was broken. */
 export function onSession(listener: OnSession): () => void {
   sessionListeners.add(listener);
   return () => void sessionListeners.delete(listener);
@@ -143,7 +143,7 @@ function interruptEvent(word: string, event: Event): void {
   if (isObject(data["payload"])) takeIn(record);
   else takeAway(record.interrupt_id);
   if (word === "created" && record.status === "pending") announce(`New request: ${title(record)}`);
-  for (const listener of sessionListeners) listener(record.session_id);
+  for (const listener of sessionListeners) listener(record.session_id, !isObject(data["payload"]));
 }
 
 function sessionEvent(status: SessionStatus, event: Event): void {

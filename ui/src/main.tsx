@@ -35,7 +35,7 @@ async function signOut(): Promise<void> {
   location.reload();
 }
 
-const connections = { connecting: "Connecting", live: "Live", broken: "Not connected; trying again" };
+const connections = { connecting: "Connecting", live: "Live", broken: "Not connected" };
 
 function Page() {
   const route = useRoute();
@@ -67,7 +67,7 @@ function Page() {
           <a href="#/inbox/needs" aria-current={route.page === "inbox" ? "page" : undefined}>Inbox</a>
           <a href="#/sessions" aria-current={route.page === "sessions" ? "page" : undefined}>Sessions</a>
         </nav>
-        <span class={`connection ${connection}`} role="status"><span class="dot" aria-hidden="true" /><span class="word">{connections[connection]}</span></span>
+        <span class={`connection ${connection}`} role="status"><span class="dot" aria-hidden="true" /><span class="word">{connections[connection]}{connection === "broken" && <span class="more-words">; trying again</span>}</span></span>
         {me?.authentication && <span class="who">{me.name !== null && <Plain text={me.name} />} <button type="button" class="link" onClick={() => void signOut()}>Sign out</button></span>}
         <button type="button" class="quiet" aria-label="Keys" onClick={() => store.set({ help: true })}>?</button>
       </header>

@@ -1,7 +1,7 @@
 // One state for the whole page, changed by replacing members; components take what they need of it.
 
 import { useLayoutEffect, useState } from "preact/hooks";
-import type { Interrupt, Me, SessionSummary, FieldError } from "./types";
+import type { Interrupt, Me, TitledSession, FieldError } from "./types";
 
 export interface Filters {
   q: string;
@@ -51,7 +51,9 @@ export interface State {
   pending: Loaded;
   done: Loaded;
   records: ReadonlyMap<string, Interrupt>;
-  sessions: ReadonlyMap<string, SessionSummary>;
+  sessions: ReadonlyMap<string, TitledSession>;
+  /** What the sessions are searched for; nothing where it is empty. */
+  sessionSearch: string;
   sessionList: Loaded;
   held: ReadonlyMap<string, Held>;
   problems: ReadonlyMap<string, FieldError[]>;
@@ -75,6 +77,7 @@ let state: State = {
   done: nothing,
   records: new Map(),
   sessions: new Map(),
+  sessionSearch: "",
   sessionList: nothing,
   held: new Map(),
   problems: new Map(),

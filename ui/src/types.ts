@@ -50,6 +50,10 @@ export interface Message {
   tool_calls?: ToolCall[] | null;
   tool_call_id?: string | null;
   name?: string | null;
+  /** Of the open turn: which step this was, whether it failed, and whether there was more of it. */
+  step?: string;
+  failed?: boolean;
+  shortened?: boolean;
 }
 
 export interface SessionSummary {
@@ -59,6 +63,12 @@ export interface SessionSummary {
   created_at: string;
   updated_at: string;
   agent: string;
+}
+
+/** A session in a list. */
+export interface TitledSession extends SessionSummary {
+  title: string | null;
+  agent_name: string;
 }
 
 export interface Session extends SessionSummary {
@@ -86,6 +96,8 @@ export interface JournalEntry {
   entry: string;
   kind?: string | null;
   name?: string | null;
+  path?: string | null;
+  tool_call_id?: string;
   location?: string | null;
   result?: Json;
   error?: Json;

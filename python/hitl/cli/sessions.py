@@ -53,6 +53,10 @@ def create(
 @app.command("list")
 def list_(
     status: Annotated[StatusFilter | None, typer.Option("--status", help="Only sessions with this status.")] = None,
+    search: Annotated[
+        str | None,
+        typer.Option("--search", help="Only sessions whose title or id says this.", show_default=False),
+    ] = None,
     limit: Annotated[int, typer.Option("--limit", help="How many at most; 0 is all.", min=0)] = 100,
     store: Annotated[
         str | None,
@@ -67,16 +71,21 @@ def list_(
 
     if store is None:
         with connect(url, api_key) as client:
-            found = collect(lambda size, cursor: client.list_sessions(status=status, limit=size, cursor=cursor), limit)
+            found = collect(
+                lambda size, cursor: client.list_sessions(status=status, q=search, limit=size, cursor=cursor), limit
+            )
     else:
         with stored_sessions(store) as sessions:
-            found = collect(lambda size, cursor: page_of(sessions, status, size, cursor), limit)
+            found = collect(lambda size, cursor: page_of(sessions, status, search, size, cursor), limit)
     if wants_json(json):
         print_json([session.raw for session in found])
         return
     print_table(
-        ["SESSION", "STATUS", "MESSAGES"],
-        ((session.session_id, status_text(session.status), str(session.total_messages)) for session in found),
+        ["SESSION", "STATUS", "MESSAGES", "TITLE"],
+        (
+            (item.session_id, status_text(item.status), str(item.total_messages), one_line(item.title or ""))
+            for item in found
+        ),
         empty="No sessions.",
     )
 

@@ -39,9 +39,11 @@ def _failure(error: StoreError, exit_code: int) -> Failure:
     return Failure(str(error), error.hint or "name it with --store sqlite:PATH", exit_code)
 
 
-def page_of(sessions: StoredSessions, status: str | None, size: int, cursor: str | None) -> Page[SessionSummary]:
+def page_of(
+    sessions: StoredSessions, status: str | None, search: str | None, size: int, cursor: str | None
+) -> Page[SessionSummary]:
     """What a client's `list_sessions` gives."""
     from hitl.client import Page, SessionSummary
 
-    found, following = sessions.page(status, size, None if cursor is None else int(cursor))
+    found, following = sessions.page(status, size, None if cursor is None else int(cursor), search)
     return Page([SessionSummary.from_json(session) for session in found], None if following is None else str(following))

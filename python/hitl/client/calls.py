@@ -131,15 +131,18 @@ def create_session(
 def list_sessions(
     *,
     status: str | None = None,
+    q: str | None = None,
     order: Literal["oldest", "newest"] | None = None,
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[Page[SessionSummary]]:
     """Sessions, oldest first unless `order` says `newest`. `limit` is at most 1,000; the server's default is 100.
 
+    q: what the title or the id says, whatever the case. A page of such a search may have fewer than `limit`, or none,
+        and still a `next_cursor`: the server looks at some thousand sessions for each.
     cursor: the `next` of a page before, of the same order.
     """
-    query = {"status": status, "order": order, "limit": limit, "cursor": cursor}
+    query = {"status": status, "q": q, "order": order, "limit": limit, "cursor": cursor}
     return Call("GET", "/sessions", _page_of(SessionSummary.from_json), query=query)
 
 

@@ -220,16 +220,24 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class SessionSummary:
-    """One line of the list of sessions."""
+    """One line of the list of sessions.
+
+    title: the first message that was sent to it, on one line, at most 80 characters; None where there is none with
+        words, and from a server of an earlier release.
+    agent_name: what people call its agent; None from a server of an earlier release.
+    """
 
     session_id: str
     total_messages: int
     status: SessionStatus
+    title: str | None
+    agent_name: str | None
     raw: Json = field(repr=False, compare=False)
 
     @classmethod
     def from_json(cls, data: Json) -> SessionSummary:
-        return cls(data["session_id"], data["total_messages"], data["status"], data)
+        named = (data.get("title"), data.get("agent_name"))
+        return cls(data["session_id"], data["total_messages"], data["status"], *named, data)
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,6 +288,7 @@ class JournalEntry:
     entry: `start`, `taken`, `intent`, `step`, `ask`, `answer`, `expire`, `withdraw`, `timer`, `wakes`, `pause`,
         `cancel` or `end`.
     kind, name, location: of a step: `model`, `tool` and so on, the function's name, and `file.py:12`.
+    tool_call_id: of a step that is a call out of a model's message: which one.
     result: what a model or tool call returned, or the answer; its first 2 KiB as text where it is `shortened`.
     error: what a step raised, or why the turn failed.
     """
@@ -291,6 +300,7 @@ class JournalEntry:
     name: str | None
     location: str | None
     path: str | None
+    tool_call_id: str | None
     interrupt_id: str | None
     result: Any
     error: str | None
@@ -307,6 +317,7 @@ class JournalEntry:
             name=data.get("name"),
             location=data.get("location"),
             path=data.get("path"),
+            tool_call_id=data.get("tool_call_id"),
             interrupt_id=data.get("interrupt_id"),
             result=data.get("result"),
             error=data.get("error"),

@@ -8,6 +8,7 @@ use crate::domain::audit::{Action, Deed};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Ending, Entry};
 use crate::domain::message::ChatMessage;
+use crate::domain::naming;
 use crate::domain::session::{self, Failure, Session};
 use crate::domain::status::Status;
 use crate::domain::{Error, InterruptId, SessionId};
@@ -16,7 +17,7 @@ use crate::engine::telling::view::{NewSession, SessionView, Subscription, view};
 use crate::engine::{Engine, clock, detached};
 use crate::faults::{self, Point};
 use crate::store::about::About;
-use crate::store::query::{InterruptQuery, Page, SessionQuery};
+use crate::store::query::{InterruptQuery, Page, SessionQuery, TitledSession};
 use crate::store::{Reader, StoreExt, Transaction};
 
 /// Whether there is room for one more session.
@@ -75,12 +76,19 @@ impl Engine {
             .await
     }
 
-    /// Sessions, oldest first.
+    /// Sessions in the order of their making, with their titles.
     ///
     /// # Errors
     /// The store's.
-    pub async fn sessions(&self, query: SessionQuery) -> Result<Page<Session>, Error> {
-        self.store.query(move |reader| reader.sessions(&query)).await
+    pub async fn sessions(&self, query: SessionQuery) -> Result<Page<TitledSession>, Error> {
+        self.search(query.search.is_some(), move |reader| reader.sessions(&query)).await
+    }
+
+    /// What people call the agent of a session: what the one that is served here calls itself, or what its path says.
+    pub fn agent_name(&self, agent: &str) -> String {
+        let served = if agent == self.settings.agent { self.placement.runtime().ok() } else { None };
+        let own = served.and_then(|runtime| runtime.agent);
+        naming::agent_name(own.as_deref(), agent).to_owned()
     }
 
     /// One session.

@@ -352,6 +352,10 @@ struct TimelineEntry {
     /// Of a step or timer: what identifies it in the turn. An inner step is `outer/inner`.
     #[schema(required)]
     path: Option<String>,
+    /// Of a step that is a call out of a model's message: which one; left out of any other.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    tool_call_id: Option<String>,
     /// The interrupt that was asked, answered, expired or withdrawn.
     #[schema(required)]
     interrupt_id: Option<InterruptId>,

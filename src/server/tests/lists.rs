@@ -35,6 +35,44 @@ async fn sessions_come_oldest_first_in_pages() {
 }
 
 #[tokio::test]
+async fn sessions_are_searched_by_title_and_by_id() {
+    let client = Client::new().await;
+    let mut made = Vec::new();
+    for text in ["Refund order 1042", "Où est ma commande?", "Refund order 7"] {
+        let state = json!([{"role": "system", "content": "Be kind."}, {"role": "user", "content": text}]);
+        let session = client.post("/sessions", json!({"state": state})).await.json();
+        made.push(session["session_id"].as_str().unwrap().to_owned());
+    }
+    let found = |path: String| {
+        let client = &client;
+        async move {
+            let pages = pages(client, &path).await;
+            let titles = pages.concat();
+            titles.iter().map(|session| session["title"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        }
+    };
+    let refunds = ["Refund order 7", "Refund order 1042"];
+    assert_eq!(found("/sessions?q=REFUND&order=newest&limit=1".to_owned()).await, refunds);
+    assert_eq!(found("/sessions?q=o%C3%99%20est".to_owned()).await, ["Où est ma commande?"]);
+    assert_eq!(found(format!("/sessions?q={}", made[1].to_uppercase())).await, ["Où est ma commande?"]);
+    assert_eq!(found(format!("/sessions?q={}", &made[2][24..])).await, ["Refund order 7"]);
+    assert_eq!(found("/sessions?q=refund&status=running".to_owned()).await, [""; 0]);
+    for wrong in ["q=".to_owned(), format!("q={}", "a".repeat(201))] {
+        let refused = client.get(&format!("/sessions?{wrong}")).await;
+        assert_eq!(refused.places(), [(json!(["query", "q"]), "out_of_range".to_owned())]);
+    }
+}
+
+#[tokio::test]
+async fn a_session_nobody_has_said_anything_in_has_no_title() {
+    let client = Client::new().await;
+    client.session().await;
+    let listed = client.get("/sessions").await.json();
+    assert_eq!(listed[0].get("title"), Some(&Value::Null));
+    assert!(listed[0]["agent_name"].as_str().is_some_and(|name| !name.is_empty()), "{listed}");
+}
+
+#[tokio::test]
 async fn the_newest_session_comes_first_where_that_is_asked_for() {
     let client = Client::new().await;
     let mut made = Vec::new();

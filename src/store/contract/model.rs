@@ -329,7 +329,9 @@ fn look_at_lists(reader: &dyn Reader) -> Result<Vec<String>, Error> {
     }
     for status in [None, Some(Status::Idle), Some(Status::Interrupted)] {
         for order in [Order::Oldest, Order::Newest] {
-            seen.extend(pages(|cursor| reader.sessions(&SessionQuery { order, status, limit: 2, cursor }))?);
+            seen.extend(pages(|cursor| {
+                reader.sessions(&SessionQuery { order, status, limit: 2, cursor, ..SessionQuery::default() })
+            })?);
         }
     }
     Ok(seen)

@@ -6,9 +6,10 @@ use super::fixture::*;
 use crate::domain::Error;
 use crate::domain::audit::{Action, Deed};
 use crate::domain::message::{ChatMessage, FunctionCall, Role, ToolCall, ToolCallKind};
+use crate::domain::search::Needle;
 use crate::domain::session::{Failure, Phase, Retry, Session};
 use crate::domain::status::Status;
-use crate::store::query::{Order, Page, SessionQuery};
+use crate::store::query::{Order, Page, SessionQuery, SessionSearch};
 
 super::for_each_store!(
     a_session_reads_back_in_every_status,
@@ -24,6 +25,11 @@ super::for_each_store!(
     a_cursor_skips_nobody_when_sessions_come_and_go,
     the_newest_come_first_where_that_is_asked_for,
     a_list_can_be_of_one_status,
+    a_list_can_be_of_one_session,
+    a_session_is_called_by_the_first_message_that_was_sent_to_it,
+    before_that_by_the_first_of_a_person_among_those_that_it_began_with,
+    a_search_finds_what_the_title_or_the_id_says,
+    a_page_of_a_search_looks_at_no_more_sessions_than_it_may,
     sessions_are_counted,
     deleting_takes_everything_of_the_session_but_its_events,
     deleting_an_unknown_session_says_so,
@@ -127,15 +133,18 @@ async fn store_sessions(it: &Fixture, count: u128) {
 }
 
 async fn list(it: &Fixture, status: Option<Status>, limit: usize, cursor: Option<u64>) -> (Vec<Session>, Option<u64>) {
-    let query = SessionQuery { status, limit, cursor, order: Order::Oldest };
-    let Page { items, next } = it.read(move |reader| reader.sessions(&query)).await;
-    (items, next)
+    let query = SessionQuery { status, limit, cursor, ..SessionQuery::default() };
+    sessions(it, query).await
 }
 
 async fn list_back(it: &Fixture, status: Option<Status>, cursor: Option<u64>) -> (Vec<Session>, Option<u64>) {
-    let query = SessionQuery { status, limit: 2, cursor, order: Order::Newest };
+    let query = SessionQuery { status, limit: 2, cursor, order: Order::Newest, ..SessionQuery::default() };
+    sessions(it, query).await
+}
+
+async fn sessions(it: &Fixture, query: SessionQuery) -> (Vec<Session>, Option<u64>) {
     let Page { items, next } = it.read(move |reader| reader.sessions(&query)).await;
-    (items, next)
+    (items.into_iter().map(|titled| titled.session).collect(), next)
 }
 
 fn ids(sessions: &[Session]) -> Vec<crate::domain::SessionId> {
@@ -200,6 +209,127 @@ async fn a_list_can_be_of_one_status(it: Fixture) {
         assert_eq!(second, vec![session_in(number + 4, status)]);
         assert_eq!(end, None);
     }
+}
+
+async fn a_list_can_be_of_one_session(it: Fixture) {
+    store_sessions(&it, 3).await;
+    let one = |id| SessionQuery { id: Some(id), limit: 9, order: Order::Newest, ..SessionQuery::default() };
+    assert_eq!(sessions(&it, one(session_id(2))).await, (vec![session_in(2, Status::Running)], None));
+    assert_eq!(sessions(&it, one(session_id(9))).await, (vec![], None));
+}
+
+async fn titles(it: &Fixture) -> Vec<Option<String>> {
+    let query = SessionQuery { limit: 100, ..SessionQuery::default() };
+    it.read(move |reader| reader.sessions(&query)).await.items.into_iter().map(|titled| titled.title).collect()
+}
+
+/// A turn of session `number` about a text.
+fn turn_about(number: u128, turn: u128, text: &str) -> crate::store::record::Turn {
+    crate::store::record::Turn::new(turn_id(turn), session_id(number), message(text), None, at(0))
+}
+
+async fn a_session_is_called_by_the_first_message_that_was_sent_to_it(it: Fixture) {
+    let image = ChatMessage { base64_image: Some("A".repeat(20_000)), ..message("What is\n this?") };
+    it.write(move |transaction| {
+        for number in 1..=4 {
+            transaction.insert_session(&session(number), &[])?;
+        }
+        transaction.insert_turn(&turn_about(1, 1, "Refund order 1042"))?;
+        transaction.insert_turn(&turn_about(2, 2, &"word ".repeat(5_000)))?;
+        let turn = crate::store::record::Turn::new(turn_id(3), session_id(3), image.clone(), None, at(0));
+        transaction.insert_turn(&turn)
+    })
+    .await;
+    let words = format!("{}…", ["word"; 16].join(" "));
+    let expected = [Some("Refund order 1042".to_owned()), Some(words), Some("What is this?".to_owned()), None];
+    assert_eq!(titles(&it).await, expected);
+    // It stays, whatever comes, and whatever the agent makes of what it remembers.
+    it.write(|transaction| {
+        transaction.end_turn(turn_id(1), at(1))?;
+        transaction.set_messages(session_id(1), &[message("A summary of what was said.")])?;
+        transaction.insert_turn(&turn_about(1, 5, "thanks"))
+    })
+    .await;
+    assert_eq!(titles(&it).await, expected);
+}
+
+async fn before_that_by_the_first_of_a_person_among_those_that_it_began_with(it: Fixture) {
+    let said = |role, text: &str| ChatMessage { role, ..message(text) };
+    let begun =
+        [said(Role::System, "Be kind."), said(Role::User, "Hello, this is Ada."), said(Role::User, "Are you there?")];
+    let mut late: Vec<ChatMessage> = (0..8).map(|_| said(Role::System, "Be kind.")).collect();
+    late.push(said(Role::User, "Late."));
+    it.write(move |transaction| {
+        transaction.insert_session(&session(1), &begun)?;
+        transaction.insert_session(&session(2), &late)
+    })
+    .await;
+    assert_eq!(titles(&it).await, [Some("Hello, this is Ada.".to_owned()), None]);
+    it.write(|transaction| transaction.insert_turn(&turn_about(1, 1, "Refund order 1042"))).await;
+    assert_eq!(titles(&it).await, [Some("Refund order 1042".to_owned()), None]);
+}
+
+/// Sessions 1 to `count`, each with a message that says its number.
+async fn store_talks(it: &Fixture, count: u128) {
+    it.write(move |transaction| {
+        for number in 1..=count {
+            transaction.insert_session(&session(number), &[])?;
+            transaction.insert_turn(&turn_about(number, number, &format!("Où est la commande {number}?")))?;
+        }
+        Ok(())
+    })
+    .await;
+}
+
+fn searched(text: &str, within: usize, limit: usize) -> SessionQuery {
+    let search = Some(SessionSearch { needle: Needle::new(text), within });
+    SessionQuery { search, limit, order: Order::Newest, ..SessionQuery::default() }
+}
+
+async fn a_search_finds_what_the_title_or_the_id_says(it: Fixture) {
+    store_talks(&it, 12).await;
+    let (found, next) = sessions(&it, searched("OÙ EST LA COMMANDE 1", 100, 100)).await;
+    assert_eq!((ids(&found), next), ([12, 11, 10, 1].map(session_id).to_vec(), None));
+    let (first, next) = sessions(&it, searched("commande 1", 100, 2)).await;
+    assert_eq!(ids(&first), [12, 11].map(session_id));
+    let (second, end) = sessions(&it, SessionQuery { cursor: next, ..searched("commande 1", 100, 2) }).await;
+    assert_eq!((ids(&second), end), ([10, 1].map(session_id).to_vec(), None));
+    let oldest = SessionQuery { order: Order::Oldest, ..searched("commande 1", 100, 3) };
+    assert_eq!(ids(&sessions(&it, oldest).await.0), [1, 10, 11].map(session_id));
+    let id = session_id(7).to_string().to_uppercase();
+    let (found, _) = sessions(&it, searched(&id[id.len() - 8..], 100, 100)).await;
+    assert_eq!(ids(&found), [session_id(7)]);
+    let of_status = SessionQuery { status: Some(Status::Error), ..searched("commande", 100, 100) };
+    assert_eq!(sessions(&it, of_status).await, (vec![], None));
+}
+
+async fn a_page_of_a_search_looks_at_no_more_sessions_than_it_may(it: Fixture) {
+    store_talks(&it, 7).await;
+    // The newest three, then three more, then the last one.
+    let mut pages = Vec::new();
+    let mut cursor = None;
+    loop {
+        let (found, next) = sessions(&it, SessionQuery { cursor, ..searched("commande 2", 3, 9) }).await;
+        pages.push(ids(&found));
+        cursor = next;
+        if next.is_none() {
+            break;
+        }
+    }
+    assert_eq!(pages, [vec![], vec![session_id(2)], vec![]]);
+    // Whatever comes first ends a page: as many as were asked for, or the last that is looked at.
+    let (found, next) = sessions(&it, searched("commande", 3, 2)).await;
+    assert_eq!(ids(&found), [7, 6].map(session_id));
+    let (found, _) = sessions(&it, SessionQuery { cursor: next, ..searched("commande", 3, 9) }).await;
+    assert_eq!(ids(&found), [5, 4, 3].map(session_id));
+    // One that looks at all of them is the last.
+    let (found, next) = sessions(&it, searched("commande", 7, 9)).await;
+    assert_eq!((found.len(), next), (7, None));
+    let oldest = SessionQuery { order: Order::Oldest, ..searched("commande 5", 3, 9) };
+    let (found, next) = sessions(&it, oldest.clone()).await;
+    assert_eq!(found, vec![]);
+    let (found, _) = sessions(&it, SessionQuery { cursor: next, ..oldest }).await;
+    assert_eq!(ids(&found), [session_id(5)]);
 }
 
 async fn sessions_are_counted(it: Fixture) {

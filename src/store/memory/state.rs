@@ -10,7 +10,8 @@ use crate::domain::decision::TOOL_APPROVAL;
 use crate::domain::event::{EventBody, EventView, NumberedEvent, StoredEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::RecordedEntry;
-use crate::domain::message::ChatMessage;
+use crate::domain::message::{ChatMessage, Role};
+use crate::domain::naming;
 use crate::domain::notice::{Notice, NoticeId};
 use crate::domain::search::Needle;
 use crate::domain::session::Session;
@@ -20,7 +21,7 @@ use crate::domain::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId};
 use crate::store::Reader;
 use crate::store::carried::Carried;
 use crate::store::clock::Clock;
-use crate::store::query::{AuditQuery, InterruptQuery, Order, Page, SessionQuery};
+use crate::store::query::{AuditQuery, InterruptQuery, Order, Page, SessionQuery, TitledSession};
 use crate::store::record::{Due, DueKind, StoredReply, Turn};
 
 /// Everything, in order of arrival where there is one.
@@ -228,6 +229,15 @@ impl MemoryState {
         event.clone().view(interrupt)
     }
 
+    /// The message of the first turn of each session.
+    fn first_messages(&self) -> HashMap<SessionId, &ChatMessage> {
+        let mut first = HashMap::new();
+        for row in self.turns.values() {
+            first.entry(row.turn.session_id).or_insert(&*row.turn.message);
+        }
+        first
+    }
+
     /// What an entry tells; `None` where it is gone with its journal.
     fn told(&self, (turn, index): (TurnId, u64)) -> Option<EventView> {
         let row = self.turns.get(turn)?;
@@ -270,14 +280,31 @@ impl Reader for MemoryState {
         Ok(self.sessions.get(id).map(|row| row.messages.clone()).unwrap_or_default())
     }
 
-    fn sessions(&self, query: &SessionQuery) -> Result<Page<Session>, Error> {
-        let is_wanted =
-            |(_, row): &(u64, &SessionRow)| query.status.is_none_or(|status| row.session.status() == status);
-        let session = |(seq, row): (u64, &SessionRow)| (seq, row.session.clone());
-        Ok(match query.order {
-            Order::Oldest => page(self.sessions.after(query.cursor).filter(is_wanted).map(session), query.limit),
-            Order::Newest => page(self.sessions.before(query.cursor).filter(is_wanted).map(session), query.limit),
-        })
+    fn sessions(&self, query: &SessionQuery) -> Result<Page<TitledSession>, Error> {
+        let is_wanted = |(_, row): &(u64, &SessionRow)| {
+            query.status.is_none_or(|status| row.session.status() == status)
+                && query.id.is_none_or(|id| row.session.id == id)
+        };
+        let first = self.first_messages();
+        let titled = |(seq, row): (u64, &SessionRow)| {
+            let session = row.session.clone();
+            let said = first.get(&session.id).copied();
+            let message =
+                said.or_else(|| row.messages.iter().take(naming::TITLE_AMONG).find(|one| one.role == Role::User));
+            (seq, TitledSession { session, title: message.and_then(naming::title_of) })
+        };
+        let rows: Box<dyn Iterator<Item = (u64, &SessionRow)>> = match query.order {
+            Order::Oldest => Box::new(self.sessions.after(query.cursor)),
+            Order::Newest => Box::new(self.sessions.before(query.cursor)),
+        };
+        let mut rows = rows.filter(is_wanted).map(titled);
+        let Some(search) = &query.search else { return Ok(page(rows, query.limit)) };
+        let looked_at: Vec<(u64, TitledSession)> = rows.by_ref().take(search.within).collect();
+        let last = looked_at.last().map(|(seq, _)| *seq);
+        let found = looked_at.into_iter().filter(|(_, it)| search.finds(it.session.id, it.title.as_deref()));
+        let found = page(found, query.limit);
+        let next = found.next.or(if rows.next().is_some() { last } else { None });
+        Ok(Page { next, ..found })
     }
 
     fn count_sessions(&self) -> Result<usize, Error> {

@@ -198,7 +198,9 @@ pub(super) fn answer(question: StoreQuestion, replies: &mut Replies, forms: &Kep
         StoreQuestion::AuditHead => Answer::Head(head(replies)?),
         StoreQuestion::EventsAfter { limit, .. } => Answer::Events(events(replies, forms, limit)?),
         StoreQuestion::Sessions(query) => {
-            Answer::Sessions(lists::page("sessions", &replies.next(), query.limit, |cells| rows::session(cells))?)
+            Answer::Sessions(lists::page("sessions", &replies.next(), query.limit, |cells| {
+                rows::titled_session(cells)
+            })?)
         }
         StoreQuestion::Interrupts(query) => {
             let read = |cells: &mut PostgresCells<'_>| rows::interrupt(cells, forms);

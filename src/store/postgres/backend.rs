@@ -19,7 +19,7 @@ use crate::store::BoxFuture;
 use crate::store::clock::Clock;
 use crate::store::kept::KeptForms;
 use crate::store::open_error::{OpenError, ServerTrouble};
-use crate::store::query::{InterruptQuery, Page};
+use crate::store::query::{InterruptQuery, Page, SessionQuery, SessionSearch, TitledSession};
 use crate::store::rows;
 use crate::store::shared::backend::{Backend, Committed};
 use crate::store::shared::changes::Changes;
@@ -195,6 +195,11 @@ impl Inner {
                     drop(replies.next());
                     self.search(query).await.map(Answer::Interrupts)
                 }
+                StoreQuestion::Sessions(mut query) if query.search.is_some() => {
+                    drop(replies.next());
+                    let search = query.search.take();
+                    self.search_sessions(query, search).await.map(Answer::Sessions)
+                }
                 question => asking::answer(question, &mut replies, &self.forms),
             });
         }
@@ -226,6 +231,41 @@ impl Inner {
         found.truncate(limit);
         let next = if more { found.last().map(|(place, _)| *place) } else { None };
         Ok(Page { items: found.into_iter().map(|(_, interrupt)| interrupt).collect(), next })
+    }
+
+    /// A page of the sessions that a search finds among the next ones, as many as it may look at.
+    async fn search_sessions(
+        &self,
+        query: SessionQuery,
+        search: Option<SessionSearch>,
+    ) -> Result<Page<TitledSession>, Error> {
+        let limit = query.limit.max(1);
+        let mut left = search.as_ref().map_or(usize::MAX, |search| search.within.max(1));
+        let mut found = Vec::new();
+        let mut rest = query;
+        let end = loop {
+            rest.limit = left.min(SEARCHED_AT_ONCE);
+            let rows = self.pool.run(Frame::Snapshot, vec![lists::sessions(&rest)]).await?;
+            let rows = rows.first().map(Vec::as_slice).unwrap_or_default();
+            let read = |cells: &mut PostgresCells<'_>| {
+                let (place, titled) = rows::titled_session(cells)?;
+                Ok((place, (place, titled)))
+            };
+            let page = lists::page("sessions", rows, rest.limit, read)?;
+            let finds = |(_, it): &(u64, TitledSession)| {
+                search.as_ref().is_none_or(|search| search.finds(it.session.id, it.title.as_deref()))
+            };
+            found.extend(page.items.into_iter().filter(finds));
+            left -= rest.limit;
+            rest.cursor = page.next;
+            if found.len() > limit || page.next.is_none() || left == 0 {
+                break page.next;
+            }
+        };
+        let more = found.len() > limit;
+        found.truncate(limit);
+        let next = if more { found.last().map(|(place, _)| *place) } else { end };
+        Ok(Page { items: found.into_iter().map(|(_, titled)| titled).collect(), next })
     }
 
     async fn commit(&self, changes: Changes) -> Result<Committed, Error> {

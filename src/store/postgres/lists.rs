@@ -78,14 +78,18 @@ impl ListFilter {
     }
 }
 
+/// All but what a search looks for, which is looked for in what this gives.
 pub(super) fn sessions(query: &SessionQuery) -> SqlCall {
     let (order, later) = match query.order {
         Order::Oldest => ("ORDER BY seq", "seq > ?"),
         Order::Newest => ("ORDER BY seq DESC", "seq < ?"),
     };
-    let mut filter = ListFilter::new(sql!("sessions/select"), order);
+    let mut filter = ListFilter::new(sql!("sessions/list"), order);
     if let Some(status) = query.status {
         filter.add("status = ?", text(status.as_str()));
+    }
+    if let Some(id) = query.id {
+        filter.add("id = ?", Box::new(id.0));
     }
     filter.cursor(later, query.cursor);
     filter.call(query.limit)

@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use self::readable::Readable;
 use super::kept::KeptForms;
+use super::query::TitledSession;
 use super::record::{StoredReply, Turn};
 use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::{Action, AuditRow};
@@ -22,6 +23,7 @@ use crate::domain::decision::TOOL_APPROVAL;
 use crate::domain::event::{EventBody, Hold, StoredEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::json as strict_json;
+use crate::domain::naming;
 use crate::domain::payload::MAX_STORED_DEPTH;
 use crate::domain::session::{Failure, Phase, Retry, Session};
 use crate::domain::status::{InterruptStatus, Status};
@@ -190,6 +192,14 @@ pub(super) fn session(cells: &mut impl Cells) -> Result<(u64, Session), Error> {
         abandoned: cells.json_or_none()?,
     };
     Ok((seq, session))
+}
+
+/// A row of `sessions/list.sql`: the same, and the message that its title is from.
+pub(super) fn titled_session(cells: &mut impl Cells) -> Result<(u64, TitledSession), Error> {
+    let (seq, session) = session(cells)?;
+    let message: Option<String> = cells.plain()?;
+    let title = message.as_deref().and_then(naming::title_of_stored);
+    Ok((seq, TitledSession { session, title }))
 }
 
 fn phase(cells: &mut impl Cells) -> Result<Phase, Error> {

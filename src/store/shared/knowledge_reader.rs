@@ -18,7 +18,7 @@ use crate::store::asked::{AskedReader, InterruptPredicate};
 use crate::store::carried::{Carried, CarriedReader};
 use crate::store::memory::state::{MemoryState, TurnRow};
 use crate::store::outbox::OutboxReader;
-use crate::store::query::{AuditQuery, InterruptQuery, NoticeQuery, Page, SessionQuery};
+use crate::store::query::{AuditQuery, InterruptQuery, NoticeQuery, Page, SessionQuery, TitledSession};
 use crate::store::record::{StoredReply, Turn};
 
 /// A look at what is known. What is not, is noted as missing, and an error.
@@ -100,7 +100,7 @@ impl Reader for KnowledgeReader<'_> {
         self.state.messages(id)
     }
 
-    fn sessions(&self, query: &SessionQuery) -> Result<Page<Session>, Error> {
+    fn sessions(&self, query: &SessionQuery) -> Result<Page<TitledSession>, Error> {
         told!(self.known.answer(StoreQuestion::Sessions(query.clone()))?, Sessions).cloned()
     }
 

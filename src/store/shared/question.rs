@@ -13,7 +13,7 @@ use crate::domain::notice::{Notice, NoticeId};
 use crate::domain::session::Session;
 use crate::domain::{Error, InterruptId, SessionId, StoreId, TurnId};
 use crate::store::carried::Carried;
-use crate::store::query::{AuditQuery, InterruptQuery, NoticeQuery, Page, SessionQuery};
+use crate::store::query::{AuditQuery, InterruptQuery, NoticeQuery, Page, SessionQuery, TitledSession};
 use crate::store::record::{StoredReply, Turn};
 
 /// One thing to know. See the methods of [`Reader`](crate::store::Reader) of the same names.
@@ -150,7 +150,7 @@ pub enum Answer {
     /// Of [`StoreQuestion::EventsAfter`].
     Events(Vec<NumberedEvent>),
     /// Of [`StoreQuestion::Sessions`].
-    Sessions(Page<Session>),
+    Sessions(Page<TitledSession>),
     /// Of [`StoreQuestion::Interrupts`].
     Interrupts(Page<Interrupt>),
     /// Of [`StoreQuestion::Notices`].

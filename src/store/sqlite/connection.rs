@@ -6,13 +6,14 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::functions::FunctionFlags;
-use rusqlite::types::FromSqlError;
+use rusqlite::types::{FromSqlError, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use crate::domain::search::Needle;
-use crate::domain::{Error, SessionId};
+use crate::domain::{Error, SessionId, naming};
 use crate::faults::Rule;
 use crate::store::kept::KeptForms;
+use crate::store::query::SessionSearch;
 
 /// How long a statement waits for another process that reads the file, such as a backup or the `sqlite3` shell.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -78,6 +79,7 @@ fn open_with(path: &Path, flags: OpenFlags) -> rusqlite::Result<Connection> {
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     connection.execute_batch("PRAGMA trusted_schema = OFF; PRAGMA temp_store = MEMORY;")?;
     add_search(&connection)?;
+    add_session_search(&connection)?;
     Ok(connection)
 }
 
@@ -92,6 +94,22 @@ fn add_search(connection: &Connection) -> rusqlite::Result<()> {
             Ok::<_, rusqlite::Error>(cells.get_raw(index).as_str_or_null()?.is_some_and(|text| needle.is_in(text)))
         };
         Ok(needle.is_in_json(cells.get_raw(0).as_str()?) || text(1)? || text(2)?)
+    })
+}
+
+/// The condition that a search finds a row of `sessions/list.sql`: see [`SessionSearch::finds`].
+pub(super) const FINDS: &str = "finds(id, first_message, ?)";
+
+fn add_session_search(connection: &Connection) -> rusqlite::Result<()> {
+    let flags = FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_DIRECTONLY;
+    connection.create_scalar_function("finds", 3, flags, |cells| {
+        // How many are looked at is not this condition's.
+        let search = |value: ValueRef<'_>| {
+            Ok::<_, FromSqlError>(SessionSearch { needle: Needle::new(value.as_str()?), within: 1 })
+        };
+        let search = cells.get_or_create_aux(2, search)?;
+        let title = cells.get_raw(1).as_str_or_null()?.and_then(naming::title_of_stored);
+        Ok(search.finds(SessionId(uuid::Uuid::from_bytes(cells.get(0)?)), title.as_deref()))
     })
 }
 

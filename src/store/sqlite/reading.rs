@@ -18,7 +18,7 @@ use crate::domain::turn::Life;
 use crate::domain::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId};
 use crate::store::Reader;
 use crate::store::clock::{Clock, WallClock};
-use crate::store::query::{AuditQuery, InterruptQuery, Order, Page, SessionQuery};
+use crate::store::query::{AuditQuery, InterruptQuery, Order, Page, SessionQuery, SessionSearch, TitledSession};
 use crate::store::record::{StoredReply, Turn};
 
 impl Handle<'_> {
@@ -163,8 +163,17 @@ impl Reader for Handle<'_> {
         self.all("messages", sql!("messages/of_session"), [id.0.as_bytes()], |cells| cells.json())
     }
 
-    fn sessions(&self, query: &SessionQuery) -> Result<Page<Session>, Error> {
-        self.page("sessions", &filter_sessions(query), query.limit, |cells| rows::session(cells))
+    fn sessions(&self, query: &SessionQuery) -> Result<Page<TitledSession>, Error> {
+        let read = |cells: &mut SqliteCells<'_, '_>| rows::titled_session(cells);
+        let mut filter = filter_sessions(sql!("sessions/list"), query);
+        let Some(search) = &query.search else { return self.page("sessions", &filter, query.limit, read) };
+        // First how far it goes: the last of those that are looked at, and whether there is one behind it.
+        let (sql, params) = reach(query, search);
+        let reached = self.all("sessions", &sql, params_from_iter(params), |cells| cells.number())?;
+        let end = if reached.len() > 1 { reached.first().copied() } else { None };
+        filter_found(&mut filter, query, search, end);
+        let page = self.page("sessions", &filter, query.limit, read)?;
+        Ok(Page { next: page.next.or(end), ..page })
     }
 
     fn count_sessions(&self) -> Result<usize, Error> {
@@ -300,19 +309,40 @@ impl Reader for Handle<'_> {
     }
 }
 
-fn filter_sessions(query: &SessionQuery) -> Filter {
+fn filter_sessions(select: &'static str, query: &SessionQuery) -> Filter {
     let (order, later) = match query.order {
         Order::Oldest => ("ORDER BY seq", "seq > ?"),
         Order::Newest => ("ORDER BY seq DESC", "seq < ?"),
     };
-    let mut filter = Filter::new(sql!("sessions/select"), order);
+    let mut filter = Filter::new(select, order);
     if let Some(status) = query.status {
         filter.add("status = ?", SqlValue::Text(status.as_str().to_owned()));
+    }
+    if let Some(id) = query.id {
+        filter.add("id = ?", SqlValue::Blob(id.0.as_bytes().to_vec()));
     }
     if let Some(cursor) = query.cursor {
         filter.add(later, SqlValue::Integer(rows::integer(cursor)));
     }
     filter
+}
+
+/// The place of the last session that a page of a search looks at, and of the one behind it.
+fn reach(query: &SessionQuery, search: &SessionSearch) -> (String, Vec<SqlValue>) {
+    let filter = filter_sessions("SELECT seq FROM sessions\n", query);
+    (format!("{} OFFSET {}", filter.sql(2), rows::count(search.within.saturating_sub(1))), filter.params)
+}
+
+/// What a search finds, no further than `end`.
+fn filter_found(filter: &mut Filter, query: &SessionQuery, search: &SessionSearch, end: Option<u64>) {
+    if let Some(end) = end {
+        let not_beyond = match query.order {
+            Order::Oldest => "seq <= ?",
+            Order::Newest => "seq >= ?",
+        };
+        filter.add(not_beyond, SqlValue::Integer(rows::integer(end)));
+    }
+    filter.add(connection::FINDS, SqlValue::Text(search.needle.as_str().to_owned()));
 }
 
 fn filter_audit(query: &AuditQuery) -> Filter {
@@ -385,7 +415,15 @@ fn filter_interrupts(query: &InterruptQuery) -> Filter {
 /// The statement for a page of sessions.
 #[cfg(test)]
 pub(super) fn sessions_sql(query: &SessionQuery) -> String {
-    filter_sessions(query).sql(query.limit)
+    filter_sessions(sql!("sessions/list"), query).sql(query.limit)
+}
+
+/// The statements for a page of a search among sessions, where it does not reach the last one.
+#[cfg(test)]
+pub(super) fn session_search_sql(query: &SessionQuery, search: &SessionSearch) -> [String; 2] {
+    let mut filter = filter_sessions(sql!("sessions/list"), query);
+    filter_found(&mut filter, query, search, Some(1));
+    [reach(query, search).0, filter.sql(query.limit)]
 }
 
 /// The statement for a page of the audit.

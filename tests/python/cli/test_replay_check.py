@@ -349,9 +349,11 @@ def test_sessions_are_listed_from_the_file_as_from_the_server() -> None:
         for _ in range(2):
             client.create_session()
         client.ask(client.create_session().session_id, "a hat")
-        for filters in ([], ["--status", "interrupted"], ["--status", "error"], ["--limit", "2"], ["--limit", "0"]):
+        for filters in ([], ["--status", "interrupted"], ["--limit", "2"], ["--search", "A HAT", "--limit", "0"]):
             assert listed("--store", STORE, *filters) == listed("--url", server.url, *filters)
     assert len(listed("--store", STORE)) == 3
+    assert [one["title"] for one in listed("--store", STORE, "--search", "hat")] == ["a hat"]
+    assert listed("--store", STORE, "--search", "a coat") == []
 
 
 def test_a_terminal_gets_the_same_columns() -> None:

@@ -191,9 +191,11 @@ async def test_filters_that_are_not_given_are_not_sent(connect: Connect, server:
     async with connect() as client:
         await client.list_interrupts(status="pending", tool="delete_file")
         await client.list_sessions(order="newest")
+        await client.list_sessions(q="a hat")
     assert [request.query for request in server.requests] == [
         {"status": "pending", "tool": "delete_file"},
         {"order": "newest"},
+        {"q": "a hat"},
     ]
 
 

@@ -37,6 +37,23 @@ def test_sessions_are_listed_by_status(own: Api) -> None:
         assert [entry["session_id"] for entry in ok(own.get("/sessions", status=status))] == expected
 
 
+def test_sessions_have_titles_are_searched_by_them_and_agents_have_names(own: Api) -> None:
+    made = [own.create() for _ in range(3)]
+    own.run(made[0], "echo", {"a": 1})
+    own.ask({"type": "question"})
+    listed = ok(own.get("/sessions"))
+    # The playbook is told what to do in messages that are JSON.
+    assert [entry["title"] is None for entry in listed] == [False, True, True, False]
+    assert "echo" in listed[0]["title"]
+    # While its turn is open as well, of which the messages know nothing yet.
+    assert (listed[3]["status"], "question" in listed[3]["title"]) == ("interrupted", True)
+    assert {entry["agent_name"] for entry in listed} == {"playbook"}
+    assert [entry["session_id"] for entry in ok(own.get("/sessions", q="ECHO"))] == [made[0]]
+    assert [entry["session_id"] for entry in ok(own.get("/sessions", q=made[1]))] == [made[1]]
+    assert ok(own.get("/sessions", q="nobody said this")) == []
+    problem(own.get("/sessions", q=""), 422)
+
+
 def test_a_page_links_to_the_next_one(own: Api) -> None:
     ids = [own.create() for _ in range(5)]
     seen, url = [], "/sessions?limit=2"

@@ -102,7 +102,7 @@ def use(url: str) -> None:
             client.claim(asked.id)
         assert_type(client.send_message(session.session_id, "and the new ones"), Accepted)
         assert_type(client.wait(session.session_id, 5), Session)
-        assert_type(client.list_sessions(status="idle"), Page[SessionSummary])
+        assert_type(client.list_sessions(status="idle", q="a hat"), Page[SessionSummary])
         assert_type(client.list_keys(), list[Key])
         journal: list[JournalEntry] = [*client.get_journal(session.session_id)]
         grants: list[Grant] = [*client.list_grants(session.session_id)]

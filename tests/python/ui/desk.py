@@ -81,6 +81,18 @@ PLANS: dict[str, Plan] = {
     "I am very angry.": [[call("escalate", summary="Third broken cup in a row; wants to talk to a person.")]],
 }
 
+COMPLAINTS = {
+    "My parcel came nine days late.": (1000, 1290, "Late by nine days."),
+    "You sent me the wrong colour.": (1001, 1600, "Wrong colour."),
+    "I was charged twice for one cup.": (1002, 1910, "Twice charged."),
+    "The saucer never arrived.": (1010, 2490, "Never arrived."),
+    "The parcel went back to you.": (1011, 2990, "The parcel came back."),
+    "Half of the order was missing.": (1012, 3490, "Half of it was missing."),
+}
+"""What customers want money back for, with the refund that the model asks for: order, cents, reason."""
+for said, (order, cents, reason) in COMPLAINTS.items():
+    PLANS[said] = [[call("refund", order=order, cents=cents, reason=reason)]]
+
 REPLIES = {
     "refund": "The refund is settled. **49.90 EUR** go back to the card ending in 4242.",
     "ask_user_question": "Noted, the parcel is being packed.",
@@ -133,7 +145,7 @@ class DeskModel:
 
     @staticmethod
     def _reply(said: str, plan: Plan, results: list[str]) -> str:
-        if said in PLANS and not any("rejected" in result for result in results):
+        if said in PLANS and said not in COMPLAINTS and not any("rejected" in result for result in results):
             return REPLIES[plan[-1][-1]["name"]]
         return " ".join(results) if results else f"You said: {said}"
 

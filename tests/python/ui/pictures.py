@@ -5,7 +5,7 @@ A real server, the desk's agent, and chromium; light for the desktop, dark for t
 
 from __future__ import annotations
 
-import json
+from itertools import zip_longest
 from pathlib import Path
 
 from playwright.sync_api import Browser, Page, expect, sync_playwright
@@ -13,32 +13,25 @@ from playwright.sync_api import Browser, Page, expect, sync_playwright
 from tests.python.support.api import Api
 from tests.python.support.served import Served
 from tests.python.ui.browser import launch
-from tests.python.ui.desk import call
+from tests.python.ui.conftest import PATIENCE
+from tests.python.ui.desk import COMPLAINTS
 
 TO = Path(__file__).resolve().parents[3] / "docs/images"
-DAY_ONE = [
-    ("Late by nine days.", {"approved": True}),
-    ("Wrong colour.", {"approved": False, "reason": "Ask for a picture first."}),
-    (
-        "Twice charged.",
-        {"type": "edit", "args": {"order": 1002, "cents": 900, "reason": "Charged twice."}},
-    ),
+DECISIONS = [
+    {"approved": True},
+    {"approved": False, "reason": "Ask for a picture first."},
+    {"type": "edit", "args": {"order": 1002, "cents": 900, "reason": "Charged twice."}},
 ]
-WAITING = ["Never arrived.", "The parcel came back.", "Half of it was missing."]
-
-
-def refund(order: int, cents: int, reason: str) -> str:
-    return json.dumps([[call("refund", order=order, cents=cents, reason=reason)]])
+"""What comes of the first complaints; the others wait."""
 
 
 def fill(api: Api) -> str:
     """A morning at the desk; the session of the picture of the chat."""
-    for number, (reason, decision) in enumerate(DAY_ONE):
+    for complaint, decision in zip_longest(COMPLAINTS, DECISIONS):
         session_id = api.create()
-        session = api.settled(session_id, refund(1000 + number, 1290 + 310 * number, reason), 1)
-        api.resume_to_the_end(session_id, session["interrupts"][0]["interrupt_id"], decision)
-    for number, reason in enumerate(WAITING):
-        api.settled(api.create(), refund(1010 + number, 2490 + 500 * number, reason), 1)
+        session = api.settled(session_id, complaint, 1)
+        if decision is not None:
+            api.resume_to_the_end(session_id, session["interrupts"][0]["interrupt_id"], decision)
     api.settled(api.create(), "Tell the customer that it is on its way.", 1)
     api.settled(api.create(), "I am very angry.", 1)
     api.settled(api.create(), "Please send me a new one instead.", 1)
@@ -99,6 +92,7 @@ def shoot(camera: Camera, talk: str) -> None:
 
 def main() -> None:
     TO.mkdir(parents=True, exist_ok=True)
+    expect.set_options(timeout=PATIENCE)
     with Served("tests.python.ui.desk:desk") as server, sync_playwright() as playwright:
         talk = fill(server.api)
         browser = launch(playwright)

@@ -92,3 +92,6 @@ def test_nothing_is_wider_than_a_phone(open_inbox: Open) -> None:
         inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/{path}")
         expect(inbox.page.locator("#app > main")).to_be_visible()
         assert inbox.page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+    # Nor is a long line of a call wider than its conversation.
+    expect(inbox.page.get_by_role("log").locator(".call")).to_be_visible()
+    assert inbox.page.locator(".conversation").evaluate("(it) => it.scrollWidth <= it.clientWidth")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import shlex
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 from playwright.sync_api import Route, expect
@@ -96,3 +100,94 @@ def test_a_conversation_that_cannot_be_read_is_not_an_empty_one(open_inbox: Open
     conversation = inbox.request.get_by_role("region", name="Conversation")
     expect(conversation).to_contain_text("No disk")
     expect(conversation).not_to_contain_text("Nothing was said")
+
+
+# --- nothing, slow, broken ---
+
+
+def test_a_first_visit_says_what_this_is_and_how_to_see_something_wait(inbox: Inbox) -> None:
+    expect(inbox.page.get_by_text("Agents stop here and ask a person").locator("visible=true")).to_have_count(1)
+    command = inbox.page.get_by_label("Command").locator("visible=true")
+    expect(command).to_have_text(f"hitl chat {inbox.page.url.split('/#')[0].rstrip('/')}")
+    links = inbox.page.get_by_role("link", name="The HTTP API of this server").locator("visible=true")
+    assert inbox.page.request.get(inbox.page.url.split("#")[0] + "docs").ok
+    expect(links).to_have_attribute("href", "/docs")
+    # Not once there is something to do.
+    session_id, _ = inbox.asked(REFUND)
+    expect(inbox.row("order: 7")).to_be_visible()
+    expect(inbox.page.get_by_text("Agents stop here and ask a person").locator("visible=true")).to_have_count(0)
+    inbox.api.delete(session_id)
+    expect(inbox.rows).to_have_count(0)
+    inbox.page.get_by_role("button", name="Start a session").locator("visible=true").click()
+    expect(inbox.page.get_by_role("textbox", name="Message")).to_be_visible()
+
+
+def test_the_command_of_a_first_visit_makes_something_wait(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    command = inbox.page.get_by_label("Command").locator("visible=true").inner_text()
+    plan = json.dumps([[REFUND]])
+    done = subprocess.run(
+        [sys.executable, "-m", *shlex.split(command), plan], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 6, done.stderr  # something waits for a person
+    expect(inbox.row("order: 7")).to_be_visible()
+
+
+def test_nobody_is_told_to_start_what_their_key_cannot(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    me = {"name": "eve", "scopes": ["read"], "groups": [], "authentication": True, "prevent_self_approval": False}
+    inbox.page.route("**/me", lambda route: route.fulfill(json=me))
+    inbox.page.reload()
+    expect(inbox.page.get_by_text("Agents stop here and ask a person").locator("visible=true")).to_have_count(1)
+    expect(inbox.page.get_by_role("button", name="Start a session").locator("visible=true")).to_have_count(0)
+
+
+def test_a_list_that_takes_long_says_so(open_inbox: Open) -> None:
+    inbox = open_inbox(script="")
+    held: list[Route] = []
+    inbox.page.route("**/interrupts?*", lambda route: held.append(route))
+    inbox.page.clock.install()
+    inbox.page.reload()
+    expect(inbox.page.locator(".rows")).to_contain_text("Loading…")
+    expect(inbox.page.locator(".rows")).not_to_contain_text("takes long")
+    inbox.page.clock.fast_forward(5_000)
+    expect(inbox.page.locator(".rows")).to_contain_text("The list takes long.")
+
+
+def test_what_could_not_be_read_is_asked_for_again(open_inbox: Open, size: str) -> None:
+    inbox = open_inbox(size, expected=("503", "EventSource"))
+    _, [asked] = inbox.asked(REFUND)
+    # A stream that comes back asks for all of it by itself.
+    inbox.page.route("**/events", lambda route: route.fulfill(status=503))
+    gone = {"code": "store_unavailable", "detail": "The store cannot be written"}
+    base = inbox.page.url.split("#")[0]
+    for path, pattern, shown in (
+        (f"inbox/needs/{asked['interrupt_id']}", "**/interrupts/*", inbox.answer),
+        (f"sessions/{asked['session_id']}", f"**/sessions/{asked['session_id']}", inbox.page.get_by_role("log")),
+    ):
+        inbox.page.goto("about:blank")
+        inbox.page.route(pattern, lambda route: route.fulfill(status=503, json=gone))
+        # The list, which has the record too, does not come.
+        inbox.page.route("**/interrupts?*", lambda route: route.fulfill(status=503, json=gone))
+        inbox.page.goto(f"{base}#/{path}")
+        alert = inbox.page.get_by_role("alert").filter(has_text="The store cannot be written")
+        expect(alert).to_be_visible()
+        if path.startswith("inbox"):
+            expect(inbox.page.locator(".foot .wrong")).to_have_text("The store cannot be written")
+        inbox.page.unroute(pattern)
+        inbox.page.unroute("**/interrupts?*")
+        alert.get_by_role("button", name="Try again").click()
+        expect(shown).to_be_visible()
+
+
+def test_the_head_of_a_phone_has_room_for_what_is_wrong(open_inbox: Open) -> None:
+    inbox = open_inbox("phone", expected=("503", "EventSource"))
+    height = inbox.page.locator(".top nav a").first.bounding_box()
+    inbox.page.route("**/events", lambda route: route.fulfill(status=503))
+    inbox.page.reload()
+    expect(inbox.page.locator(".connection.broken")).to_be_visible()
+    again = inbox.page.locator(".top nav a").first.bounding_box()
+    assert height is not None
+    assert again is not None
+    assert again["height"] == height["height"]
+    assert inbox.page.evaluate("document.documentElement.scrollWidth <= innerWidth")

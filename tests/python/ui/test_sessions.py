@@ -120,3 +120,139 @@ def test_a_turn_can_be_stopped_and_its_error_is_shown(inbox: Inbox) -> None:
     inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
     inbox.click("Stop the turn")
     expect(inbox.page.get_by_role("alert")).to_have_text("Turn cancelled")
+
+
+# --- titles ---
+
+
+def test_a_session_is_called_by_its_first_message_and_its_agent_by_its_name(inbox: Inbox) -> None:
+    inbox.page.get_by_role("link", name="Sessions").click()
+    inbox.click("New session")
+    expect(inbox.page.get_by_role("heading", level=1)).to_have_text(re.compile("^Session …[0-9a-f]{8}$"))
+    message = inbox.page.get_by_role("textbox", name="Message")
+    message.fill("Where is\nmy **parcel**?")
+    inbox.click("Send")
+    # Here and in the list, by itself.
+    expect(inbox.page.get_by_role("heading", level=1)).to_have_text("Where is my parcel?")
+    expect(inbox.page.locator(".session .facts")).to_contain_text("support_desk")
+    expect(inbox.page.locator(".session .facts")).not_to_contain_text("tests.python")
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions")
+    expect(inbox.row("Where is my parcel?")).to_contain_text("support_desk")
+    expect(inbox.rows).not_to_contain_text("tests.python")
+
+
+def test_sessions_are_searched_on_the_server_by_title_and_by_id(inbox: Inbox) -> None:
+    made = {text: inbox.api.create() for text in ("Where is my parcel?", "Where is order 12?", "Hello")}
+    for text, session_id in made.items():
+        inbox.api.settled(session_id, text, 0)
+    # As if there were more than fit a page: what is looked for is not loaded.
+    inbox.page.route("**/sessions?order*limit=200", lambda route: route.fulfill(json=[]))
+    inbox.page.get_by_role("link", name="Sessions").click()
+    expect(inbox.page.get_by_text("No session yet.")).to_be_visible()
+    search = inbox.page.get_by_role("searchbox", name="Search sessions")
+    inbox.press("/")
+    expect(search).to_be_focused()
+    search.fill("WHERE is")
+    expect(inbox.rows).to_have_count(2)
+    expect(inbox.page.get_by_role("heading", name="2 matches")).to_be_visible()
+    search.fill(made["Hello"])
+    expect(inbox.rows).to_have_count(1)
+    expect(inbox.rows).to_contain_text("Hello")
+    search.fill(made["Where is order 12?"][-8:])
+    expect(inbox.rows).to_contain_text(["order 12"])
+    # What is begun meanwhile is none of what was looked for.
+    inbox.api.settled(inbox.api.create(), "Another one", 0)
+    search.fill("nobody said this")
+    expect(inbox.page.get_by_text("No session is called that.")).to_be_visible()
+    expect(inbox.rows).to_have_count(0)
+
+
+def test_a_search_goes_on_where_a_page_found_nothing_and_asks_after_many(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    inbox.api.settled(inbox.api.create(), "Where is my parcel?", 0)
+    asked: list[str] = []
+
+    def page_of_a_large_store(route: Route) -> None:
+        asked.append(route.request.url)
+        if len(asked) < 22:
+            link = f'</sessions?q=parcel&order=newest&limit=200&cursor=n{10**9 - len(asked)}>; rel="next"'
+            route.fulfill(json=[], headers={"link": link})
+        else:
+            route.continue_()
+
+    inbox.page.route("**/sessions?q=*", page_of_a_large_store)
+    inbox.page.get_by_role("link", name="Sessions").click()
+    inbox.page.get_by_role("searchbox", name="Search sessions").fill("parcel")
+    expect(inbox.page.get_by_text("Looked through the newest 100,000 sessions.")).to_be_visible()
+    assert len(asked) == 20
+    inbox.click("Look further")
+    expect(inbox.row("Where is my parcel?")).to_be_visible()
+    assert len(asked) == 22
+
+
+# --- what became of calls ---
+
+
+def test_what_a_call_became_stands_beside_it_while_the_turn_is_open_and_after(inbox: Inbox) -> None:
+    session_id = inbox.api.create()
+    [asked] = inbox.api.settled(session_id, RETURN, 1)["interrupts"]
+    # Of an open turn only the journal knows it.
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
+    calls = inbox.page.get_by_role("log").locator(".call")
+    expect(calls).to_have_count(2)
+    expect(calls.nth(0)).to_contain_text("find_order")
+    expect(calls.nth(0)).to_contain_text("Ada Lovelace")
+    expect(calls.nth(1)).to_contain_text("waits for an answer")
+    changed = {"order": 1042, "cents": 2500, "reason": "half"}
+    inbox.api.resume(session_id, asked["interrupt_id"], {"approved": True, "args": changed})
+    expect(calls.nth(1)).to_contain_text("approved with changes")
+    expect(calls.nth(1)).to_contain_text("refunded 2500 cents")
+    # A result once, and not as a message of its own besides.
+    expect(inbox.page.get_by_role("log").locator(".said.tool")).to_have_count(0)
+    expect(inbox.page.get_by_role("log").locator(".said.user")).to_have_count(1)
+    inbox.page.reload()
+    expect(calls.nth(1)).to_contain_text("refunded 2500 cents")
+    expect(calls.nth(1)).to_contain_text("approved with changes")
+
+
+def test_an_open_turn_is_shown_before_the_page_knows_what_the_server_can_do(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    session_id = inbox.api.create()
+    inbox.api.settled(session_id, RETURN, 1)
+    held: list[Route] = []
+    inbox.page.route("**/openapi.json", lambda route: held.append(route))
+    inbox.page.goto("about:blank")
+    inbox.page.goto(f"{inbox.api.http.base_url}/#/sessions/{session_id}")
+    expect(inbox.page.get_by_role("log").locator(".call")).to_have_count(2)
+    for route in held:
+        route.continue_()
+
+
+def test_a_decided_request_shows_what_came_of_it(inbox: Inbox) -> None:
+    _, [asked] = inbox.asked(call("refund", order=7, cents=500, reason="late"))
+    inbox.show("order: 7")
+    # By its title, which is here the plan that the model was told.
+    expect(inbox.request.locator(".to-session")).to_contain_text('"refund"')
+    conversation = inbox.request.get_by_role("region", name="Conversation")
+    expect(conversation.locator(".call")).to_contain_text("waits for an answer")
+    came = inbox.request.get_by_role("region", name="What came of it")
+    expect(came).to_have_count(0)
+    inbox.api.resume(asked["session_id"], asked["interrupt_id"], {"approved": True})
+    expect(came).to_contain_text("refunded 500 cents of order 7: late")
+    _, [refused] = inbox.asked(call("refund", order=8, cents=500, reason="late"))
+    inbox.api.resume(refused["session_id"], refused["interrupt_id"], {"approved": False})
+    inbox.said(refused["session_id"])
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/inbox/done/{refused['interrupt_id']}")
+    expect(conversation.locator(".call")).to_contain_text("rejected")
+    expect(came).to_have_count(0)
+
+
+def test_what_was_said_to_a_turn_that_failed_is_still_there(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    session_id = inbox.api.create()
+    inbox.api.settled(session_id, "Hello", 0)
+    inbox.api.send(session_id, "fail: no such order")
+    inbox.api.wait(session_id)
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
+    expect(inbox.page.get_by_role("log")).to_contain_text("fail: no such order")
+    expect(inbox.page.get_by_role("alert")).to_contain_text("RuntimeError: no such order")

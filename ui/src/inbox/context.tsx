@@ -1,49 +1,105 @@
 // What a decision may depend on: the conversation so far, and how the same was decided before.
 
 import { useEffect, useState } from "preact/hooks";
-import { api, Problem } from "../api";
+import { api } from "../api";
 import { useNow } from "../clock";
 import { age, decider, lineOf, outcome, outcomeTone, summary, title, toolName } from "../format";
-import { isObject } from "../json";
+import { onSession, onStep } from "../live";
 import { toInterrupt, toSession } from "../router";
-import { Thread } from "../sessions/thread";
+import { Thread, type Calls } from "../sessions/thread";
+import { conversation } from "../sessions/turn";
 import { Plain } from "../shown";
-import { has, JOURNAL } from "../store";
+import * as store from "../store";
 import type { Interrupt, Message } from "../types";
 
 const RECENT = 8;
 const EARLIER = "6";
+const PAUSE = 150;
 
-export function Context({ record }: { record: Interrupt }) {
+/** What was said in a request's session, and what its turn did: again with each thing that happens there. */
+export function useConversation(session: string | undefined): { messages: Message[] | null; problem: string | null } {
   const [messages, setMessages] = useState<Message[] | null>(null);
+  const [problem, setProblem] = useState<string | null>(null);
+  useEffect(() => {
+    if (session === undefined) return;
+    let here = true;
+    let isLooking = false;
+    let again = false;
+    let timer = 0;
+    const look = async (): Promise<void> => {
+      // One after the other: on a slow server none would come to its end before the next made it moot.
+      if (isLooking) {
+        again = true;
+        return;
+      }
+      isLooking = true;
+      again = false;
+      try {
+        // As a list has it, with its title.
+        const [found] = (await api.sessions({ q: session })).items;
+        if (!here) return;
+        if (found === undefined) return setProblem("The session is gone.");
+        store.set((state) => ({ sessions: store.changed(state.sessions, [[session, found]]) }));
+        const list = await conversation(session, found.status);
+        if (!here) return;
+        setMessages(list);
+        setProblem(null);
+      } catch (error) {
+        if (here) setProblem(error instanceof Error ? error.message : String(error));
+      } finally {
+        isLooking = false;
+        if (again && here) void look();
+      }
+    };
+    // A turn does many things in a moment.
+    const soon = (changed: string, isGone = false): void => {
+      if (isGone || (changed !== session && changed !== "")) return;
+      clearTimeout(timer);
+      timer = window.setTimeout(() => void look(), PAUSE);
+    };
+    void look();
+    const deaf = [onSession(soon), onStep((_, step) => soon(step.session_id))];
+    return () => {
+      here = false;
+      clearTimeout(timer);
+      for (const stop of deaf) stop();
+    };
+  }, [session]);
+  return { messages, problem };
+}
+
+interface ContextProps {
+  record: Interrupt;
+  messages: Message[] | null;
+  problem: string | null;
+}
+
+export function Context({ record, messages, problem }: ContextProps) {
   const [earlier, setEarlier] = useState<Interrupt[] | null>(null);
-  const [failed, setFailed] = useState<{ messages?: string; earlier?: string }>({});
+  const [failed, setFailed] = useState<string | null>(null);
   const tool = toolName(record);
   useEffect(() => {
     let here = true;
-    const fail = (what: "messages" | "earlier") => (error: unknown): void => {
-      if (here) setFailed((before) => ({ ...before, [what]: error instanceof Error ? error.message : String(error) }));
-    };
-    conversation(record.session_id, record.status === "pending").then((list) => here && setMessages(list), fail("messages"));
     const like = tool === null ? { type: record.type } : { type: record.type, tool };
     api.interrupts({ ...like, status: "resolved", limit: EARLIER }).then(
       (page) => here && setEarlier(page.items.filter((one) => one.interrupt_id !== record.interrupt_id)),
-      fail("earlier"),
+      (error: unknown) => here && setFailed(error instanceof Error ? error.message : String(error)),
     );
     return () => {
       here = false;
     };
   }, [record.interrupt_id]);
+  const calls: Calls = { atWork: new Set(), asked: new Map(record.tool_call_id === null ? [] : [[record.tool_call_id, record]]) };
   return (
     <div class="context">
       <section aria-label="Conversation">
         <div class="bar"><h2>Conversation</h2><a href={toSession(record.session_id)}>Open the session</a></div>
-        {failed.messages !== undefined ? <p class="wrong">{failed.messages}</p> : messages === null ? <p class="muted">Loading…</p> : messages.length === 0 ? <p class="muted">Nothing was said before this turn.</p> : <Thread messages={messages.slice(-RECENT)} compact />}
+        {problem !== null ? <p class="wrong">{problem}</p> : messages === null ? <p class="muted">Loading…</p> : messages.length === 0 ? <p class="muted">Nothing was said before this turn.</p> : <Thread messages={messages.slice(-RECENT)} compact calls={calls} />}
       </section>
       {tool !== null && (
         <section aria-label="Earlier decisions">
           <h2>Earlier decisions about <code><Plain text={tool} /></code></h2>
-          {failed.earlier !== undefined ? <p class="wrong">{failed.earlier}</p> : earlier === null ? <p class="muted">Loading…</p> : earlier.length === 0 ? <p class="muted">None yet.</p> : <Earlier list={earlier} />}
+          {failed !== null ? <p class="wrong">{failed}</p> : earlier === null ? <p class="muted">Loading…</p> : earlier.length === 0 ? <p class="muted">None yet.</p> : <Earlier list={earlier} />}
         </section>
       )}
     </div>
@@ -68,20 +124,4 @@ function Earlier({ list }: { list: Interrupt[] }) {
       })}
     </ul>
   );
-}
-
-/** The messages before this turn, and, as long as it is open, the turn's own, which only its journal has yet. */
-export async function conversation(session: string, isOpen: boolean): Promise<Message[]> {
-  const [before, open] = await Promise.all([api.messages(session), isOpen && has(JOURNAL) ? openMessage(session) : null]);
-  return open === null ? before : [...before, open];
-}
-
-async function openMessage(session: string): Promise<Message | null> {
-  try {
-    const [start] = (await api.journal(session, { limit: "1" })).items;
-    return isObject(start?.["message"]) ? (start["message"] as unknown as Message) : null;
-  } catch (error) {
-    if (error instanceof Problem) return null;
-    throw error;
-  }
 }

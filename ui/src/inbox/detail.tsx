@@ -6,16 +6,18 @@ import { Answer, AnswerAsJson } from "../answer";
 import { Changes } from "../answer/changes";
 import { useNow } from "../clock";
 import { RuleFailed } from "../failed";
-import { age, clock, decider, left, outcome, outcomeTone, questions, ruleName, saysMore, shortId, title, toolArgs } from "../format";
+import { age, clock, decider, left, outcome, outcomeTone, questions, ruleName, saysMore, sessionName, title, toolArgs } from "../format";
 import { isObject, type Json } from "../json";
 import { Markdown } from "../markdown";
 import { toSession, write, type Box } from "../router";
+import { resultOf } from "../sessions/turn";
 import { onSession } from "../live";
 import { Guard } from "../shell/guard";
-import { Members, Plain, Source, Value } from "../shown";
+import { Loading, Unavailable } from "../shell/loading";
+import { Members, Plain, Source, Text, Value } from "../shown";
 import { useStore } from "../store";
-import type { Interrupt } from "../types";
-import { Context } from "./context";
+import type { Interrupt, Message } from "../types";
+import { Context, useConversation } from "./context";
 import { groups, undo } from "./deciding";
 import { listed, refresh } from "./lists";
 import { kindOf } from "./row";
@@ -24,6 +26,7 @@ import { Handling } from "./handling";
 export function Detail({ id, box, onGiven }: { id: string; box: Box; onGiven: () => void }) {
   const record = useStore((state) => state.records.get(id));
   const [failed, setFailed] = useState<Problem | null>(null);
+  const [round, setRound] = useState(0);
   useEffect(() => {
     // Always as it is now; on the server it also marks the request as seen.
     const look = (): void =>
@@ -36,10 +39,11 @@ export function Detail({ id, box, onGiven }: { id: string; box: Box; onGiven: ()
       );
     look();
     return onSession((session) => session === "" && look());
-  }, [id]);
+  }, [id, round]);
+  const { messages, problem } = useConversation(record?.session_id);
   const back = <a class="back" href={write({ page: "inbox", box, id: null })}>‹ Back</a>;
   if (record === undefined) {
-    return <div class="detail">{back}{failed === null ? <p class="muted">Loading…</p> : <p class="note bad">{failed.message}</p>}</div>;
+    return <div class="detail">{back}{failed === null ? <Loading what="The request" /> : failed.status === 404 ? <p class="note bad" role="alert">There is no such request. Perhaps its session was deleted.</p> : <Unavailable text={failed.message} onRetry={() => setRound(round + 1)} />}</div>;
   }
   return (
     <article class="detail" aria-labelledby={`title-${id}`}>
@@ -48,8 +52,9 @@ export function Detail({ id, box, onGiven }: { id: string; box: Box; onGiven: ()
         <Head record={record} />
         <Asked record={record} />
         <Standing record={record} onGiven={onGiven} />
+        <Became record={record} messages={messages} />
       </Guard>
-      <Guard instead={<p class="wrong">The conversation cannot be shown here.</p>}><Context record={record} /></Guard>
+      <Guard instead={<p class="wrong">The conversation cannot be shown here.</p>}><Context record={record} messages={messages} problem={problem} /></Guard>
     </article>
   );
 }
@@ -66,6 +71,7 @@ function Bare({ record, onGiven }: { record: Interrupt; onGiven: () => void }) {
 }
 
 function Head({ record }: { record: Interrupt }) {
+  const session = useStore((state) => state.sessions.get(record.session_id));
   const now = useNow();
   const expires = record.status === "pending" && record.expires_at !== null ? left(record.expires_at, now) : null;
   return (
@@ -73,7 +79,7 @@ function Head({ record }: { record: Interrupt }) {
       <p class="facts">
         <span class={`kind ${record.type}`}><Plain text={kindOf(record.type)} /></span>
         {record.agent !== null && <span><Plain text={record.agent} /></span>}
-        <a href={toSession(record.session_id)} title={record.session_id}>session {shortId(record.session_id)}</a>
+        <a class="to-session" href={toSession(record.session_id)} title={record.session_id} dir="auto"><Plain text={sessionName(record.session_id, session)} /></a>
         <time dateTime={record.created_at} title={clock(record.created_at)}>{age(record.created_at, now)}</time>
         {expires !== null && <span class={expires.urgent ? "urgent" : ""} title={clock(record.expires_at ?? "")}>{expires.text}</span>}
       </p>
@@ -170,6 +176,19 @@ export function Settled({ record }: { record: Interrupt }) {
         {record.type !== "tool_approval" && record.status === "resolved" && <Given record={record} value={value} />}
         {record.type === "tool_approval" && isObject(value) && value["type"] === "respond" && <Value value={value["message"] ?? null} />}
       </div>
+    </section>
+  );
+}
+
+/** What a call became that somebody let run. */
+function Became({ record, messages }: { record: Interrupt; messages: Message[] | null }) {
+  if (record.type !== "tool_approval" || !outcome(record).startsWith("approved") || messages === null) return null;
+  const result = resultOf(messages, record.tool_call_id);
+  if (result === null) return null;
+  return (
+    <section class="became" aria-label="What came of it">
+      <h2>What came of it</h2>
+      <p class={result.failed ? "result bad" : "result"} dir="auto">{result.content ? <Text text={result.content} /> : <span class="muted">The tool returned nothing.</span>}{result.shortened && "…"}</p>
     </section>
   );
 }

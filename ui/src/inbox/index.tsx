@@ -5,15 +5,18 @@ import { useNow } from "../clock";
 import { counted } from "../format";
 import { useKeys } from "../keys";
 import { go, write, type Box } from "../router";
+import { startSession } from "../sessions";
 import { Guard } from "../shell/guard";
+import { Loading } from "../shell/loading";
 import { Virtual } from "../shell/virtual";
 import * as store from "../store";
 import { useStore } from "../store";
 import { Bulk } from "./bulk";
 import { Detail } from "./detail";
 import { FilterBar } from "./filters";
-import { idsOf, loadDone, loadMore, loadPending, setOutcome } from "./lists";
+import { idsOf, loadDone, loadMore, loadPending, setFilters, setOutcome } from "./lists";
 import { Row, UnshownRow } from "./row";
+import { Welcome } from "./welcome";
 
 const ROW = 72;
 const names: Record<Box, string> = { needs: "Needs you", waiting: "Waiting", done: "Done" };
@@ -74,6 +77,10 @@ export function Inbox({ box, id }: { box: Box; id: string | null }) {
     goOn.current = true;
     go({ page: "inbox", box, id: ids[at + 1] ?? ids[at - 1] ?? null }, true);
   };
+  const canSend = state.me === null || state.me.scopes.some((scope) => scope === "send" || scope === "admin");
+  const isFiltered = Object.values(state.filters).some((value) => value !== "");
+  // Nothing waits, for anybody, as far as the server says.
+  const isQuiet = state.pending.loaded && state.pending.failed === null && state.pending.next === null && !isFiltered && counts.needs + counts.waiting === 0;
   const count = (one: Box): string => {
     if (one === "done") return "";
     const more = state.pending.next !== null ? "+" : "";
@@ -100,7 +107,7 @@ export function Inbox({ box, id }: { box: Box; id: string | null }) {
           )}
           more={loaded.loading || loaded.failed !== null ? null : loaded.next}
           onEnd={() => void loadMore(which)}
-          empty={<Empty box={box} />}
+          empty={<Empty box={box} isQuiet={isQuiet} canSend={canSend} />}
           foot={
             <div class="foot" role="status">
               {loaded.failed !== null ? (
@@ -114,24 +121,35 @@ export function Inbox({ box, id }: { box: Box; id: string | null }) {
         />
       </section>
       <section class="main" aria-label="Request" ref={main} tabIndex={-1}>
-        {id === null ? <Nothing box={box} waiting={counts.needs} /> : <Detail key={id} id={id} box={box} onGiven={onGiven} />}
+        {id === null ? <Nothing box={box} waiting={counts.needs} isQuiet={isQuiet} canSend={canSend} /> : <Detail key={id} id={id} box={box} onGiven={onGiven} />}
       </section>
     </div>
   );
 }
 
-function Empty({ box }: { box: Box }) {
+function Empty({ box, isQuiet, canSend }: { box: Box; isQuiet: boolean; canSend: boolean }) {
   const { loading, loaded, next, failed } = useStore((state) => (box === "done" ? state.done : state.pending));
   const filters = useStore((state) => state.filters);
   if (failed !== null) return null;
   // Later pages may have what this box is for.
-  if (loading || !loaded || next !== null) return <p class="empty">Loading…</p>;
-  if (Object.values(filters).some((value) => value !== "")) return <p class="empty">Nothing here fits the filters.</p>;
-  if (box === "needs") return <p class="empty"><strong>Nothing needs you.</strong>What agents ask appears here by itself.</p>;
-  return <p class="empty">{box === "waiting" ? "Nothing is snoozed, claimed by others or for others to answer." : "Nothing yet."}</p>;
+  if (loading || !loaded || next !== null) return <Loading what="The list" />;
+  if (Object.values(filters).some((value) => value !== "")) return <p class="empty"><strong>Nothing here fits the filters.</strong><button type="button" class="link" onClick={() => setFilters(store.noFilters)}>Clear them</button></p>;
+  if (box === "needs") {
+    return (
+      <div class="empty">
+        <p><strong>Nothing needs you.</strong>{!isQuiet && "What agents ask appears here by itself."}</p>
+        {isQuiet && <Welcome canSend={canSend} onStart={() => void startSession()} />}
+      </div>
+    );
+  }
+  if (box === "waiting") return <p class="empty"><strong>Nothing waits elsewhere.</strong>Here is what somebody snoozed or claimed, and what only others may answer.</p>;
+  return <p class="empty"><strong>Nothing yet.</strong>What was answered, expired or was cancelled stays here.</p>;
 }
 
-function Nothing({ box, waiting }: { box: Box; waiting: number }) {
+function Nothing({ box, waiting, isQuiet, canSend }: { box: Box; waiting: number; isQuiet: boolean; canSend: boolean }) {
+  if (box === "needs" && isQuiet) {
+    return <div class="nothing first"><h1>Where agents wait for people</h1><Welcome canSend={canSend} onStart={() => void startSession()} /></div>;
+  }
   return (
     <div class="nothing">
       <p>{box === "needs" && waiting > 0 ? `${counted(waiting, "request")} ${waiting === 1 ? "needs" : "need"} you.` : "No request is open."}</p>

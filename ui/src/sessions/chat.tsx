@@ -5,17 +5,17 @@ import { api, Problem } from "../api";
 import { Answer } from "../answer";
 import { RuleFailed } from "../failed";
 import { questions, saysMore, title, toolArgs } from "../format";
-import { conversation } from "../inbox/context";
 import { Settled } from "../inbox/detail";
 import { kindOf } from "../inbox/row";
-import { write } from "../json";
-import { onDelta, onStep, type Step } from "../live";
+import { onDelta, onStep } from "../live";
 import { Markdown } from "../markdown";
 import { Members, Plain } from "../shown";
+import { Loading } from "../shell/loading";
 import { failed } from "../shell/notices";
 import { useStore } from "../store";
 import type { Interrupt, Message, Session } from "../types";
-import { Said, Thread } from "./thread";
+import { Said, Thread, type Calls } from "./thread";
+import { conversation, messageOf } from "./turn";
 
 interface Speech {
   attempt: number;
@@ -25,19 +25,25 @@ interface Speech {
 export function Chat({ session }: { session: Session }) {
   const id = session.session_id;
   const [messages, setMessages] = useState<Message[] | null>(null);
-  const [sent, setSent] = useState<string | null>(null);
+  // What was sent from here, and how much people had said before that.
+  const [sent, setSent] = useState<{ text: string; after: number } | null>(null);
   const [speech, setSpeech] = useState<ReadonlyMap<string, Speech>>(new Map());
   // Of this turn, as far as it was heard: what was said and came of tools, and which tools are at work.
   const [steps, setSteps] = useState<Message[]>([]);
-  const [atWork, setAtWork] = useState<ReadonlyMap<string, string>>(new Map());
+  const [atWork, setAtWork] = useState<ReadonlyMap<string, AtWork>>(new Map());
+  const [asked, setAsked] = useState<ReadonlyMap<string, Interrupt>>(new Map());
+  const [problem, setProblem] = useState<string | null>(null);
   const end = useRef<HTMLDivElement>(null);
   const me = useStore((state) => state.me);
   const canSend = me === null || me.scopes.some((scope) => scope === "send" || scope === "admin");
   useEffect(() => {
     let here = true;
-    conversation(id, session.status === "running" || session.status === "interrupted").then((list) => {
+    // Who decided is worth to know beside a call, and no reason to show nothing.
+    askedIn(id).then((found) => here && setAsked(found), (error: unknown) => here && failed(error));
+    conversation(id, session.status).then((list) => {
       if (!here) return;
       setMessages(list);
+      setProblem(null);
       // What was said is among the messages now.
       if (session.status === "idle" || session.status === "error") {
         setSpeech(new Map());
@@ -45,7 +51,7 @@ export function Chat({ session }: { session: Session }) {
         setAtWork(new Map());
         setSent(null);
       }
-    }).catch((error: unknown) => here && failed(error));
+    }).catch((error: unknown) => here && setProblem(error instanceof Error ? error.message : String(error)));
     return () => {
       here = false;
     };
@@ -70,7 +76,7 @@ export function Chat({ session }: { session: Session }) {
       onStep((kind, step) => {
         if (step.session_id !== id) return;
         if (kind === "tool.started") {
-          setAtWork((before) => new Map(before).set(step.step_id, step.name ?? ""));
+          setAtWork((before) => new Map(before).set(step.step_id, { name: step.name ?? "", call: step.tool_call_id ?? null }));
           return;
         }
         // Said whole, it takes the place of what was said piece by piece.
@@ -84,27 +90,32 @@ export function Chat({ session }: { session: Session }) {
   useEffect(() => end.current?.scrollIntoView({ block: "end" }), [messages, steps.length, spoken.length > 0, sent, session.interrupts?.length]);
   const open = session.interrupts ?? [];
   const isBusy = session.status === "running" || session.status === "interrupted";
-  const isShown = sent !== null && messages?.at(-1)?.content === sent && messages.at(-1)?.role === "user";
+  const all = [...(messages ?? [])];
+  const said = byPeople(all);
+  if (sent !== null && said <= sent.after) all.push({ role: "user", content: sent.text });
+  const known = new Set(all.map((message) => message.step));
+  all.push(...steps.filter((message) => !known.has(message.step)));
+  const calls: Calls = { atWork: new Set([...atWork.values()].map((one) => one.call).filter((call) => call !== null)), asked };
   return (
     <>
       <div class="conversation" role="group" aria-label="Conversation" tabIndex={0}>
         <div role="log" aria-label="What was said">
-          {messages === null ? <p class="muted">Loading…</p> : <Thread messages={messages} />}
-          {messages?.length === 0 && sent === null && session.status === "idle" && <p class="empty">Say something to begin.</p>}
+          {messages === null && problem === null && <Loading what="The conversation" />}
+          {problem !== null && <p class="note bad" role="alert">The conversation cannot be read: {problem}</p>}
+          <Thread messages={all} calls={calls} />
+          {messages?.length === 0 && sent === null && session.status === "idle" && <p class="empty">{canSend ? "Say something to begin." : "Nothing was said yet."}</p>}
           <ol class="thread">
-            {sent !== null && !isShown && <Said message={{ role: "user", content: sent }} />}
-            {steps.map((step, index) => <Said key={index} message={step} />)}
             {spoken !== "" && <Said message={{ role: "assistant", content: spoken }} live />}
           </ol>
           {session.status === "running" && spoken === "" && (
-            <p class="working" role="status">{atWork.size === 0 ? "The agent works…" : <><Plain text={[...atWork.values()].join(", ")} /> at work…</>}</p>
+            <p class="working" role="status">{atWork.size === 0 ? "The agent works…" : <><Plain text={[...atWork.values()].map((one) => one.name).join(", ")} /> at work…</>}</p>
           )}
         </div>
         {session.error !== null && <p class="note bad" role="alert"><Plain text={session.error} /></p>}
         {open.map((record) => <InPlace key={record.interrupt_id} record={record} keys={open.length === 1} />)}
         <div ref={end} />
       </div>
-      {canSend && <Composer id={id} busy={isBusy} onSent={setSent} />}
+      {canSend && <Composer id={id} busy={isBusy} onSent={(text) => setSent(text === null ? null : { text, after: byPeople(messages ?? []) })} />}
     </>
   );
 }
@@ -115,11 +126,19 @@ function without<T>(map: ReadonlyMap<string, T>, key: string): ReadonlyMap<strin
   return left;
 }
 
-/** A step as the conversation shows it. */
-function messageOf(step: Step): Message {
-  if (step.message !== undefined) return step.message;
-  const result = typeof step.result === "string" ? step.result : write(step.result ?? null);
-  return { role: "tool", name: step.name ?? null, content: step.error ?? result };
+interface AtWork {
+  name: string;
+  call: string | null;
+}
+
+const byPeople = (messages: Message[]): number => messages.filter((message) => message.role === "user").length;
+
+/** What was asked about calls of this session, by the call; the newest where models use an id again. */
+async function askedIn(session: string): Promise<ReadonlyMap<string, Interrupt>> {
+  const { items } = await api.interrupts({ session_id: session, limit: "200" });
+  const calls = new Map<string, Interrupt>();
+  for (const record of items) if (record.tool_call_id !== null && !calls.has(record.tool_call_id)) calls.set(record.tool_call_id, record);
+  return calls;
 }
 
 /** Keys mean this request only where there is no other. */

@@ -2,13 +2,14 @@
 
 import { useCallback, useEffect, useRef, useState } from "preact/hooks";
 import { api, Problem } from "../api";
-import { shortId } from "../format";
+import { sessionName } from "../format";
 import { setFilters } from "../inbox/lists";
 import { onSession } from "../live";
 import { toSession, write, type SessionTab } from "../router";
+import { Loading, Unavailable } from "../shell/loading";
 import { failed, notify } from "../shell/notices";
 import { Plain } from "../shown";
-import { has, JOURNAL, noFilters } from "../store";
+import { has, JOURNAL, noFilters, useStore } from "../store";
 import type { Session } from "../types";
 import { Chat } from "./chat";
 import { Grants } from "./grants";
@@ -21,6 +22,7 @@ const names: Record<SessionTab, string> = { chat: "Conversation", journal: "Jour
 export function SessionView({ id, tab }: { id: string; tab: SessionTab }) {
   const [session, setSession] = useState<Session | null>(null);
   const [missing, setMissing] = useState<string | null>(null);
+  const listed = useStore((state) => state.sessions.get(id));
   const looks = useRef(0);
   const look = useCallback(async () => {
     const mine = ++looks.current;
@@ -40,16 +42,16 @@ export function SessionView({ id, tab }: { id: string; tab: SessionTab }) {
     return onSession((changed) => void ((changed === id || changed === "") && look()));
   }, [look]);
   const back = <a class="back" href={write({ page: "sessions", id: null, tab: "chat" })}>‹ Back</a>;
-  if (session === null) return <div class="detail">{back}{missing === null ? <p class="muted">Loading…</p> : <p class="note bad">{missing}</p>}</div>;
+  if (session === null) return <div class="detail">{back}{missing === null ? <Loading what="The session" /> : <Unavailable text={missing} onRetry={() => void look()} />}</div>;
   const act = (work: Promise<unknown>, done: string): void => void work.then(() => notify(done)).catch(failed);
   const canRetry = session.status === "error" && retried.has(session.error_code ?? "");
   return (
     <article class="session">
       {back}
       <header class="head">
-        <p class="facts"><span class={`status ${session.status}`} role="status">{session.status}</span><span><Plain text={session.agent} /></span><span class="id">{session.session_id}</span><a href={write({ page: "inbox", box: "needs", id: null })} onClick={() => setFilters({ ...noFilters, session: id })}>Requests of this session</a></p>
+        <p class="facts"><span class={`status ${session.status}`} role="status">{session.status}</span><span title={session.agent}><Plain text={listed?.agent_name ?? session.agent} /></span><span class="id">{session.session_id}</span><a href={write({ page: "inbox", box: "needs", id: null })} onClick={() => setFilters({ ...noFilters, session: id })}>Requests of this session</a></p>
         <div class="bar">
-          <h1>Session {shortId(id)}</h1>
+          <h1 dir="auto"><Plain text={sessionName(id, listed)} /></h1>
           <div class="buttons small">
             {(session.status === "running" || session.status === "interrupted") && <button type="button" onClick={() => act(api.cancel(id), "The turn is stopped.")}>Stop the turn</button>}
             {canRetry && <button type="button" onClick={() => act(api.retry(id), "The turn goes on.")}>Retry</button>}

@@ -4,11 +4,10 @@ use std::time::Duration;
 
 use super::support::*;
 use crate::domain::Error;
-use crate::domain::session::Session;
 use crate::domain::status::Status;
 use crate::domain::turn::{Life, TurnState};
 use crate::store::contract::fixture::*;
-use crate::store::query::{InterruptQuery, SessionQuery};
+use crate::store::query::{InterruptQuery, SessionQuery, TitledSession};
 use crate::store::record::{DueKind, StoredReply};
 use crate::store::shared::changes::{Changes, RowChange};
 use crate::store::shared::question::{Answer, StoreQuestion};
@@ -119,7 +118,7 @@ async fn a_row_that_cannot_be_read_is_told_in_its_place_and_left_out_of_lists() 
     assert!(slice.turn.is_ok());
     let sessions =
         ask(&store, StoreQuestion::Sessions(SessionQuery { limit: 9, ..SessionQuery::default() })).await.unwrap();
-    let ids = |items: &[Session]| items.iter().map(|session| session.id).collect::<Vec<_>>();
+    let ids = |items: &[TitledSession]| items.iter().map(|it| it.session.id).collect::<Vec<_>>();
     assert!(matches!(&sessions, Answer::Sessions(page) if ids(&page.items) == [session_id(2)]), "{sessions:?}");
 }
 

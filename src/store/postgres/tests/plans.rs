@@ -96,6 +96,9 @@ fn questions() -> Vec<StoreQuestion> {
             limit: 50,
             ..SessionQuery::default()
         }),
+        // A search looks for what it finds in pages of these.
+        StoreQuestion::Sessions(SessionQuery { cursor: Some(1000), limit: 50, ..SessionQuery::default() }),
+        StoreQuestion::Sessions(SessionQuery { id: Some(session), limit: 1, ..SessionQuery::default() }),
         StoreQuestion::Interrupts(pending.clone()),
         StoreQuestion::Interrupts(InterruptQuery { cursor: Some(1000), ..pending.clone() }),
         StoreQuestion::Interrupts(InterruptQuery { tool: Some("tool 1".to_owned()), ..pending.clone() }),

@@ -179,6 +179,38 @@ async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
 }
 
 #[tokio::test]
+async fn a_list_of_sessions_and_a_search_go_along_the_sessions_and_no_further_than_they_may() {
+    use crate::domain::search::Needle;
+    use crate::domain::status::Status;
+    use crate::store::query::{Order, SessionSearch};
+    use crate::store::sqlite::reading::{session_search_sql, sessions_sql};
+    let (_directory, path) = place();
+    open(&path).close().await.unwrap();
+    let connection = crate::store::sqlite::connection::open(&path).unwrap();
+    let newest = SessionQuery { order: Order::Newest, limit: 10, cursor: Some(9), ..SessionQuery::default() };
+    let one = SessionQuery { id: Some(session_id(1)), ..newest.clone() };
+    let idle = SessionQuery { status: Some(Status::Idle), ..newest.clone() };
+    let search = SessionSearch { needle: Needle::new("refund"), within: 100 };
+    let [reach, found] = session_search_sql(&newest, &search);
+    let [reach_idle, found_idle] = session_search_sql(&idle, &search);
+    // A title is two look-ups for each row that is looked at.
+    let title = ["SEARCH turns USING INDEX turns_of_session (session=?)", "SEARCH messages USING PRIMARY KEY"];
+    for (sql, step, is_titled) in [
+        (sessions_sql(&newest), "SEARCH sessions USING INTEGER PRIMARY KEY (rowid<?)", true),
+        (sessions_sql(&one), "SEARCH sessions USING INDEX sqlite_autoindex_sessions_1 (id=?", true),
+        (reach, "SEARCH sessions USING INTEGER PRIMARY KEY (rowid<?)", false),
+        (found, "SEARCH sessions USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)", true),
+        (reach_idle, "SEARCH sessions USING COVERING INDEX sessions_by_status (status=? AND rowid<?)", false),
+        (found_idle, "SEARCH sessions USING INDEX sessions_by_status (status=? AND rowid>? AND rowid<?)", true),
+    ] {
+        let plan = plan(&connection, &sql);
+        assert!(plan.contains(step), "{sql}\n{plan}");
+        assert!(title.iter().all(|step| plan.contains(step) == is_titled), "{sql}\n{plan}");
+        assert!(!plan.contains("SCAN") && !plan.contains("TEMP B-TREE"), "{sql}\n{plan}");
+    }
+}
+
+#[tokio::test]
 async fn what_a_turn_asked_and_began_is_found_in_its_own_journal_from_the_end() {
     let (_directory, path) = place();
     open(&path).close().await.unwrap();

@@ -1,0 +1,58 @@
+// What was said in a session, and what its newest turn did that is not among its messages yet, or never will be.
+
+import { api, Problem } from "../api";
+import { isObject, write, type Json } from "../json";
+import type { Step } from "../live";
+import type { JournalEntry, Message, SessionStatus } from "../types";
+
+/** As much of a journal as the server gives at once. */
+const ENTRIES = "1000";
+
+/** The messages, and what the newest turn did, as long as it is open or where it has failed: then only its journal has it. */
+export async function conversation(session: string, status: SessionStatus): Promise<Message[]> {
+  const [before, turn] = await Promise.all([api.messages(session), status === "idle" ? [] : journal(session)]);
+  return [...before, ...turn.flatMap(messageIn)];
+}
+
+async function journal(session: string): Promise<JournalEntry[]> {
+  try {
+    return (await api.journal(session, { limit: ENTRIES })).items;
+  } catch (error) {
+    // Without it the conversation is what the messages say.
+    if (error instanceof Problem) return [];
+    throw error;
+  }
+}
+
+function messageIn(entry: JournalEntry): Message[] {
+  const step = entry.path ?? undefined;
+  const about = { ...(step === undefined ? {} : { step }), ...(entry["shortened"] === true ? { shortened: true } : {}) };
+  if (entry.entry === "start") return isObject(entry["message"]) ? [{ ...(entry["message"] as unknown as Message), ...about }] : [];
+  if (entry.entry !== "step") return [];
+  if (entry.kind === "tool") {
+    const failed = typeof entry.error === "string" ? { failed: true } : {};
+    return [{ role: "tool", name: entry.name ?? null, tool_call_id: entry.tool_call_id ?? null, content: textOf(entry.error ?? entry.result ?? null), ...failed, ...about }];
+  }
+  if (entry.kind !== "model") return [];
+  const said = isObject(entry.result) ? entry.result["message"] : null;
+  if (isObject(said)) return [{ ...(said as unknown as Message), ...about }];
+  // The beginning of a long one is no JSON.
+  return about.shortened === true ? [{ role: "assistant", content: null, ...about }] : [];
+}
+
+/** A step as it was heard. */
+export function messageOf(step: Step): Message {
+  if (step.message !== undefined) return { ...step.message, step: step.step_id };
+  const failed = step.error === undefined ? {} : { failed: true };
+  return { role: "tool", name: step.name ?? null, tool_call_id: step.tool_call_id ?? null, content: step.error ?? textOf(step.result ?? null), step: step.step_id, ...failed };
+}
+
+function textOf(value: Json): string {
+  return typeof value === "string" ? value : write(value);
+}
+
+/** What came of a call: its result, the last one where models use an id again. */
+export function resultOf(messages: Message[], call: string | null): Message | null {
+  if (call === null) return null;
+  return messages.findLast((message) => message.role === "tool" && message.tool_call_id === call) ?? null;
+}
