@@ -3,8 +3,8 @@
     python -m examples.bank
 
 `GET /accounts` is what everybody has, `POST /transfers` moves money under the header `Idempotency-Key`, and
-`GET /transfers` shows what was moved. With `BANK_DELAY=20` it books at once and answers 20 seconds later: time enough to
-kill whoever waits for the answer.
+`GET /transfers` shows what was moved. With `BANK_DELAY=20` it books at once and answers 20 seconds later: time enough
+to kill whoever waits for the answer.
 """
 
 from __future__ import annotations

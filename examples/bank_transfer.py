@@ -3,8 +3,8 @@
     BANK_DELAY=20 python -m examples.bank
     hitl serve examples.bank_transfer:agent
 
-Say `transfer 30000 to savings` in `hitl chat http://127.0.0.1:8000`, approve it, and `kill -9` the server while the bank
-is slow. Start it again: the transfer does not run a second time. Nobody can know from here whether the money has
+Say `transfer 30000 to savings` in `hitl chat http://127.0.0.1:8000`, approve it, and `kill -9` the server while the
+bank is slow. Start it again: the transfer does not run a second time. Nobody can know from here whether the money has
 moved, so a person is asked, `unknown_outcome`, who looks at `http://127.0.0.1:8001/transfers`. Whoever answers
 `not_done` by mistake moves nothing either, for the bank gets the same key as before.
 
