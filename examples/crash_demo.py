@@ -28,22 +28,28 @@ from hitl.models import ModelReply, ModelRequest
 
 # --- the world, which remembers what was done to it -------------------------------------------------------------------
 
-LEDGER = Path(os.environ.get("CRASH_DEMO_LEDGER") or os.devnull)
+LEDGER = "CRASH_DEMO_LEDGER"
+"""The variable that says where the world is."""
 
 
 def written() -> list[str]:
     """What has happened, a line each."""
-    return LEDGER.read_text(encoding="utf-8").splitlines() if LEDGER.is_file() else []
+    ledger = Path(os.environ[LEDGER])
+    return ledger.read_text(encoding="utf-8").splitlines() if ledger.exists() else []
+
+
+def write(line: str) -> None:
+    """Let something have happened."""
+    with Path(os.environ[LEDGER]).open("a", encoding="utf-8") as ledger:
+        ledger.write(f"{line}\n")
 
 
 def happen(name: str) -> None:
     """Do something to the world. The first time nobody is told of it: whoever waits for it will be killed."""
     is_first = f"ran {name}" not in written()
-    with LEDGER.open("a", encoding="utf-8") as ledger:
-        ledger.write(f"ran {name}\n")
+    write(f"ran {name}")
     if is_first:
-        with LEDGER.open("a", encoding="utf-8") as ledger:
-            ledger.write(f"hangs in {name}\n")
+        write(f"hangs in {name}")
         threading.Event().wait()
 
 
@@ -67,8 +73,7 @@ def charge(cents: int) -> str:
 @tool
 def ship(item: str, city: str, ctx: RunContext) -> str:
     """Have the warehouse send a parcel: one for each key."""
-    with LEDGER.open("a", encoding="utf-8") as ledger:
-        ledger.write(f"parcel {ctx.idempotency_key}\n")
+    write(f"parcel {ctx.idempotency_key}")
     happen("ship")
     return f"{item} is on its way to {city}"
 
@@ -186,10 +191,8 @@ def table() -> tuple[str, bool]:
 
 def main() -> None:
     """Run it in a folder that goes away, and fail where something ran more often than it may."""
-    global LEDGER
     with TemporaryDirectory() as folder:
-        LEDGER = Path(folder) / "ledger"
-        os.environ["CRASH_DEMO_LEDGER"] = str(LEDGER)
+        os.environ[LEDGER] = f"{folder}/ledger"
         crashing = Crashing(folder)
         try:
             reply = crashing.run("a hat")

@@ -103,7 +103,11 @@ def read_result(text: str) -> Any:
 
 def error_of(result: Any) -> str | None:
     """What went wrong with a call: the tool's own error, or a person's "no" with the reason."""
-    return str(result["error"]) if isinstance(result, dict) and set(result) == {"error"} else None
+    match result:
+        case {"error": error, **others} if not others:
+            return str(error)
+        case _:
+            return None
 
 
 # --- plans ----------------------------------------------------------------------------------------------------------
@@ -183,7 +187,7 @@ def organize(request: str) -> Plan:
             f'I moved nothing. You said "{answer}"; being the offline demo model, I can sort by type, by date or by '
             'size, or put everything "into" one folder you name.'
         )
-    moves = {}
+    moves: dict[str, str] = {}
     for file in loose:
         path = PurePosixPath(file["path"])
         if folder := folder_of(file):

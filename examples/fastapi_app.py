@@ -19,7 +19,7 @@ import json
 import os
 import sqlite3
 from collections import defaultdict
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any
@@ -88,7 +88,7 @@ class Office:
 
 
 @asynccontextmanager
-async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+async def lifespan(app: FastAPI) -> AsyncGenerator[None, None]:
     """Open the store, and take up what an application before this one has left."""
     conversations = Conversations(DATA / "conversations.db")
     async with hitl.Store(DATA / "runs.db") as store:
@@ -139,7 +139,8 @@ async def send(office: TheOffice, conversation: Text, content: Text) -> Redirect
 @app.post("/answers")
 async def answer(request: Request, office: TheOffice, conversation: Text, interrupt: Text) -> RedirectResponse:
     """What a person says about one question: a decision, or what was chosen."""
-    given = await request.form()
+    given = {name: str(text) for name, text in (await request.form()).items()}
+    value: dict[str, Any]
     if "decision" in given:
         value = {"approved": given["decision"] == "yes", **({"reason": given["reason"]} if given.get("reason") else {})}
     else:

@@ -87,7 +87,7 @@ def list_files(folder: str = ".") -> list[dict[str, Any]]:
     root, top = directory(), locate(folder)
     if not top.is_dir():
         raise NotADirectoryError(f"there is no folder {folder!r}")
-    found = []
+    found: list[dict[str, Any]] = []
     for parent, folders, names in os.walk(top):
         folders.sort()
         for name in sorted(names):

@@ -40,7 +40,7 @@ def test_every_step_is_killed_once_and_the_conversation_ends_well() -> None:
 )
 def test_it_would_tell_what_ran_too_often(too_often: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ledger = tmp_path / "ledger"
-    monkeypatch.setattr(crash_demo, "LEDGER", ledger)
+    monkeypatch.setenv(crash_demo.LEDGER, str(ledger))
     ran = [f"ran {step}" for step in STEPS for _ in range(1 if step == "charge" else 2)]
     ledger.write_text("\n".join([*ran, "parcel one", "parcel one"]))
     assert crash_demo.table()[1]
