@@ -62,6 +62,7 @@ def complaints(
         if (looked_at := report["summary"]["filesAnalyzed"]) != len(given):
             raise RuntimeError(f"pyright looked at {looked_at} files, and not at {len(given)}")
         return [
-            f"{Path(wrong['file']).name}:{wrong['range']['start']['line'] + 1}: {wrong['message']} ({wrong.get('rule')})"
+            f"{Path(wrong['file']).name}:{wrong['range']['start']['line'] + 1}: "
+            f"{wrong['message']} ({wrong.get('rule')})"
             for wrong in report["generalDiagnostics"]
         ]

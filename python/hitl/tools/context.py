@@ -35,6 +35,11 @@ class RunContext(Generic[ContextT, ResourcesT]):
 
     A tool gets it by annotating a parameter with `RunContext`; the model does not see that parameter.
     `RunContext[Account, Pool]` is one whose runs have an `Account`, and whose agent has a `Pool` as its resources.
+
+    Example:
+        @tool(once=False)
+        async def pay(cents: int, ctx: RunContext[Account]) -> str:
+            return await bank.pay(ctx.context.number, cents, key=ctx.idempotency_key)
     """
 
     context: ContextT = None  # type: ignore[assignment]  # whoever says what it is says that there is one

@@ -1,5 +1,5 @@
-"""What checkers know of a program that uses hitl: the modules beside this one, the examples and the documents, in
-pyright and mypy.
+"""What checkers know of a program that uses hitl: the modules beside this one, the examples, the documents and the
+docstrings, in pyright and mypy.
 
 A line that is wrong, for checkers to find, has a comment `# pyright: ignore[...]`; one that no checker complains of any
 more fails the test.
@@ -27,6 +27,7 @@ import hitl.models
 import hitl.planner
 import hitl.testing
 from hitl.serving.options import ServeOptions
+from tests.python.docs import docstrings
 from tests.python.docs.blocks import DOCUMENTS, blocks
 from tests.python.support.frameworks import ELSEWHERE, is_elsewhere
 from tools.strict_types import complaints, examples_of
@@ -51,6 +52,8 @@ def test_pyright_agrees_with_the_programs_the_examples_and_the_documents(tmp_pat
         program = [block.text for block in blocks(document) if block.language == "python"]
         snippets.append(tmp_path / f"{name}.py")
         snippets[-1].write_text("\n\n".join(program), encoding="utf-8")
+    snippets.append(tmp_path / "docstrings.py")
+    snippets[-1].write_text(docstrings.program(), encoding="utf-8")
     assert complaints([*PROGRAMS, *EXAMPLES], snippets, stand_ins=[STAND_INS]) == []
 
 
