@@ -164,7 +164,7 @@ def current_run() -> AgentRun | None:
     Example:
         run = hitl.current_run()
         if run is not None:
-            print(run.context)
+            print(run.runtime.context)
     """
     return current_run_var.get()
 
