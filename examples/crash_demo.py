@@ -20,11 +20,14 @@ import threading
 from collections import Counter
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
 
 from examples.demo_model import DemoModel, Plan, error_of
 from hitl import ReActAgent, RunContext, ask_user_question, tool
-from hitl.client import Client, Interrupt
 from hitl.models import ModelReply, ModelRequest
+
+if TYPE_CHECKING:
+    from hitl.client import Interrupt
 
 # --- the world, which remembers what was done to it -------------------------------------------------------------------
 
@@ -151,14 +154,17 @@ class Crashing:
         return bool(new)
 
     def _start(self) -> None:
-        serve = [sys.executable, "-m", "hitl", "serve", "examples.crash_demo:agent", "--port", "0"]
+        serve = f"hitl.serve('examples.crash_demo:agent', port=0, store={self._store!r}, log_level='error')"
         self._server = subprocess.Popen(
-            [*serve, "--store", self._store, "--log-level", "error"], stdout=subprocess.PIPE, text=True
+            [sys.executable, "-c", f"import hitl; {serve}"], stdout=subprocess.PIPE, text=True
         )
         assert self._server.stdout is not None
         line = self._server.stdout.readline()
         if (found := re.search(r"http://\S+", line)) is None:
             raise RuntimeError(f"the server did not start: {line}")
+        # Here, for the server imports this module as well, and needs no client.
+        from hitl.client import Client
+
         self._client = Client(found[0])
 
     def _kill(self) -> None:
