@@ -65,10 +65,10 @@ test-pythons: setup ## Loops, order and old journals on each other Python that i
 	$(IN_VENV) python tools/other_pythons.py
 
 test-frameworks: setup ## Agents of frameworks whose pins exclude those of the other tools, each in an environment of its own
-	$(IN_VENV) python tools/frameworks.py $(ARGS)
+	$(IN_VENV) python -m tools.frameworks $(ARGS)
 
 test-frameworks-oldest: setup ## The common proof of each framework at the oldest version that its extra takes
-	$(IN_VENV) python tools/frameworks.py --oldest $(ARGS)
+	$(IN_VENV) python -m tools.frameworks --oldest $(ARGS)
 
 test-upstream: setup ## Other frameworks' own tests, inside of turns; fetches their sdists
 	$(IN_VENV) python -m tools.upstream $(ARGS)
@@ -113,7 +113,7 @@ lint-python: $(SETUP)
 	$(IN_VENV) ruff check .
 	$(IN_VENV) ruff format --check .
 	$(IN_VENV) mypy
-	$(IN_VENV) python tools/frameworks.py --types
+	$(IN_VENV) python -m tools.frameworks --types
 	$(IN_VENV) MYPYPATH=python stubtest hitl._core
 
 lint-ui: $(VENV)/.tools

@@ -37,6 +37,8 @@ def run_turn(http: httpx2.Client, session_id: str, content: str, answer: Callabl
             case "interrupted":
                 for interrupt in session["interrupts"]:
                     resume(http, session_id, interrupt["interrupt_id"], answer(interrupt))
+            case _:  # "running": ask again
+                pass
 
 
 def resume(http: httpx2.Client, session_id: str, interrupt_id: str, value: Any) -> None:

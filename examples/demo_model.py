@@ -3,23 +3,28 @@
 It sees what a real model would see, asks for the same tools and gets the same results, rejections included. Like a
 real one it keeps nothing between two requests: each time, the plan for the last user message starts from its top and
 is fed what the conversation already holds, until it wants something new.
+
+The plans below are those of `examples/file_agent.py`; the other examples have their own.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
 from hitl import ChatMessage
-from hitl.models import ModelReply, ModelRequest
+from hitl.models import ChatClient, ModelReply, ModelRequest, OpenAIChatClient, OpenRouterChatClient
 
 Call = tuple[str, dict[str, Any]]
 """A tool's name and its arguments."""
-Plan = Generator[Call, Any, str]
-"""Yields the calls it wants, is sent what they returned, and returns the reply."""
+Plan = Generator[Call | list[Call], Any, str]
+"""Yields the calls it wants, one or several at once, is sent what they returned, and returns the reply."""
+Plans = Sequence[tuple[str, Callable[[str], Plan]]]
+"""For which messages (a pattern somewhere in the text, of whatever case) which plan is; the first that fits."""
 File = dict[str, Any]
 
 ABILITIES = (
@@ -34,30 +39,58 @@ ABILITIES = (
 
 
 class DemoModel:
-    """A `ChatClient` that needs no key and no network."""
+    """A `ChatClient` that needs no key and no network; `abilities` is what it says where none of its plans fits."""
+
+    def __init__(self, plans: Plans | None = None, abilities: str = ABILITIES) -> None:
+        self._plans = PLANS if plans is None else plans
+        self._abilities = abilities
 
     async def complete(self, request: ModelRequest) -> ModelReply:
-        reply = next_message(request.messages)
+        """See `ChatClient`."""
+        reply = self.next_message(request.messages)
         if request.on_delta is not None:
             for word in re.findall(r"\S+\s*", reply.content or ""):
                 request.on_delta({"content": word})
         return ModelReply(reply, finish_reason="tool_calls" if reply.tool_calls else "stop")
 
+    def next_message(self, messages: list[ChatMessage]) -> ChatMessage:
+        """What the plan for the last user message says or calls next."""
+        start = max(index for index, message in enumerate(messages) if message.role == "user")
+        results = [read_result(message.content or "") for message in messages[start:] if message.role == "tool"]
+        plan = self._plan_for(messages[start].content or "")
+        try:
+            wanted = next(plan)
+            while results:
+                several = isinstance(wanted, list)
+                count = len(wanted) if several else 1
+                came, results = results[:count], results[count:]
+                wanted = plan.send(came if several else came[0])
+        except StopIteration as finished:
+            return ChatMessage.assistant_message(content=finished.value)
+        calls = [
+            {
+                "id": f"call_{len(messages)}_{number}",
+                "type": "function",
+                "function": {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)},
+            }
+            for number, (name, arguments) in enumerate(wanted if isinstance(wanted, list) else [wanted])
+        ]
+        return ChatMessage.assistant_message(tool_calls=calls)
 
-def next_message(messages: list[ChatMessage]) -> ChatMessage:
-    """What the plan for the last user message says or calls next."""
-    start = max(index for index, message in enumerate(messages) if message.role == "user")
-    results = [message.content or "" for message in messages[start:] if message.role == "tool"]
-    plan = plan_for(messages[start].content or "")
-    try:
-        name, arguments = next(plan)
-        for result in results:
-            name, arguments = plan.send(read_result(result))
-    except StopIteration as finished:
-        return ChatMessage.assistant_message(content=finished.value)
-    function = {"name": name, "arguments": json.dumps(arguments, ensure_ascii=False)}
-    call = {"id": f"call_{len(messages)}", "type": "function", "function": function}
-    return ChatMessage.assistant_message(tool_calls=[call])
+    def _plan_for(self, request: str) -> Plan:
+        for pattern, plan in self._plans:
+            if re.search(pattern, request, re.IGNORECASE):
+                return plan(request)
+        return say(self._abilities)
+
+
+def choose_model(offline: ChatClient) -> tuple[ChatClient, str]:
+    """The chat client there is a key for, and the model to ask; without a key `offline`."""
+    if os.environ.get("OPENROUTER_API_KEY"):
+        return OpenRouterChatClient(), os.environ.get("HITL_MODEL") or "anthropic/claude-sonnet-4"
+    if os.environ.get("OPENAI_API_KEY"):
+        return OpenAIChatClient(), os.environ.get("HITL_MODEL") or "gpt-4.1"
+    return offline, "demo"
 
 
 def read_result(text: str) -> Any:
@@ -70,22 +103,20 @@ def read_result(text: str) -> Any:
 
 def error_of(result: Any) -> str | None:
     """What went wrong with a call: the tool's own error, or a person's "no" with the reason."""
-    return str(result["error"]) if isinstance(result, dict) and set(result) == {"error"} else None
+    match result:
+        case {"error": error, **others} if not others:
+            return str(error)
+        case _:
+            return None
 
 
 # --- plans ----------------------------------------------------------------------------------------------------------
 
 
-def plan_for(request: str) -> Plan:
-    for pattern, plan in PLANS:
-        if re.search(pattern, request, re.IGNORECASE):
-            return plan(request)
-    return explain(request)
-
-
-def explain(request: str) -> Plan:
+def say(text: str) -> Plan:
+    """The plan that only says something."""
     yield from ()  # a plan that wants nothing is still a generator
-    return ABILITIES
+    return text
 
 
 def list_all(request: str) -> Plan:
@@ -156,7 +187,7 @@ def organize(request: str) -> Plan:
             f'I moved nothing. You said "{answer}"; being the offline demo model, I can sort by type, by date or by '
             'size, or put everything "into" one folder you name.'
         )
-    moves = {}
+    moves: dict[str, str] = {}
     for file in loose:
         path = PurePosixPath(file["path"])
         if folder := folder_of(file):
@@ -170,7 +201,7 @@ def organize(request: str) -> Plan:
     return f"Done: {result}, into {', '.join(folders)}."
 
 
-PLANS: list[tuple[str, Callable[[str], Plan]]] = [
+PLANS: Plans = [
     (r"\b(delete|remove|erase)\b", delete),
     (r"\b(organi[sz]e|tidy|sort|clean)\b", organize),
     (r"\b(move|rename)\b", move),

@@ -16,7 +16,7 @@ import sqlite3
 from contextlib import closing
 from typing import Any
 
-from langchain.agents import create_agent
+from langchain.agents import create_agent  # pyright: ignore[reportUnknownVariableType]
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, ToolMessage
@@ -43,7 +43,7 @@ class Offline(BaseChatModel):
         begin = max(n for n, message in enumerate(messages) if message.type == "human")
         results = [message for message in messages[begin:] if isinstance(message, ToolMessage)]
         if not results:
-            calls = [{"name": "read_data", "args": {}, "id": f"read-{begin}"}]
+            calls: list[dict[str, Any]] = [{"name": "read_data", "args": {}, "id": f"read-{begin}"}]
             if "delete" in str(messages[begin].content):
                 calls.append({"name": "execute_sql", "args": {"query": OLD}, "id": f"delete-{begin}"})
             reply = AIMessage("", tool_calls=calls)

@@ -15,10 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from examples.demo_model import DemoModel
+from examples.demo_model import DemoModel, choose_model
 from examples.sample_files import make_sample_files
 from hitl import ReActAgent, ask_user_question, tool
-from hitl.models import ChatClient, OpenAIChatClient, OpenRouterChatClient
 
 LONGEST_TEXT = 20_000
 """Characters of a file that a model gets to see."""
@@ -88,7 +87,7 @@ def list_files(folder: str = ".") -> list[dict[str, Any]]:
     root, top = directory(), locate(folder)
     if not top.is_dir():
         raise NotADirectoryError(f"there is no folder {folder!r}")
-    found = []
+    found: list[dict[str, Any]] = []
     for parent, folders, names in os.walk(top):
         folders.sort()
         for name in sorted(names):
@@ -148,16 +147,7 @@ Moving and deleting are shown to a person, who may refuse. A refusal is final: d
 way. Say what you heard, the reason included, and offer what else you could do. Answer in a sentence or two."""
 
 
-def choose_model() -> tuple[ChatClient, str]:
-    """The chat client there is a key for, and the model to ask."""
-    if os.environ.get("OPENROUTER_API_KEY"):
-        return OpenRouterChatClient(), os.environ.get("HITL_MODEL") or "anthropic/claude-sonnet-4"
-    if os.environ.get("OPENAI_API_KEY"):
-        return OpenAIChatClient(), os.environ.get("HITL_MODEL") or "gpt-4.1"
-    return DemoModel(), "demo"
-
-
-client, model_name = choose_model()
+client, model_name = choose_model(DemoModel())
 agent = ReActAgent(
     client=client,
     model_name=model_name,

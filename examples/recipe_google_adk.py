@@ -11,10 +11,12 @@ from __future__ import annotations
 import os
 from collections.abc import AsyncGenerator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from google.adk.agents import LlmAgent
-from google.adk.models import BaseLlm, LlmRequest, LlmResponse
+from google.adk.models import BaseLlm
+from google.adk.models.llm_request import LlmRequest
+from google.adk.models.llm_response import LlmResponse
 from google.adk.plugins.base_plugin import BasePlugin
 from google.adk.runners import InMemoryRunner
 from google.adk.tools import BaseTool, ToolContext
@@ -34,7 +36,7 @@ class Offline(BaseLlm):
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
         parts = [part for content in llm_request.contents for part in content.parts or ()]
-        results = [part.function_response.response for part in parts if part.function_response]
+        results = [part.function_response.response or {} for part in parts if part.function_response]
         call = types.FunctionCall(id="call-1", name="delete_file", args={"path": "old.log"})
         part = types.Part(text=str(next(iter(results[0].values())))) if results else types.Part(function_call=call)
         yield LlmResponse(content=types.Content(role="model", parts=[part]))
@@ -74,8 +76,8 @@ class Gate(BasePlugin):
         async def call() -> Any:
             return await tool.run_async(args=tool_args, tool_context=tool_context)
 
-        result = await hitl.step(call)
-        return result if isinstance(result, dict) else {"result": result}
+        result: Any = await hitl.step(call)
+        return cast("dict[str, Any]", result) if isinstance(result, dict) else {"result": result}
 
 
 def delete_file(path: str) -> str:

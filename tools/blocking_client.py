@@ -17,7 +17,7 @@ TEXTS = {
     'from this file: `python -m tools.blocking_client`."""\n': (
         '"""The blocking client. Made from `async_client`: `python -m tools.blocking_client`."""\n'
     ),
-    '    """Talks to a hitl server from asyncio. Arguments and errors are those of `Client`."""\n': (
+    '    """Talks to a hitl server from asyncio. Arguments and errors are those of `Client`.\n': (
         '    """Talks to a hitl server, blocking. `AsyncClient` is its twin for asyncio.\n'
         "\n"
         "    url: the server, for example `http://127.0.0.1:8000`. ValueError if it is none.\n"
@@ -26,7 +26,6 @@ TEXTS = {
         "\n"
         "    Every method raises a `ClientError`: `ConnectionFailed`, or an `ApiError` such as `NotFound` or "
         "`Conflict`.\n"
-        '    """\n'
     ),
     "For one reader.": "Not for several threads at once.",
     "import asyncio\nfrom collections.abc import AsyncIterator, Callable, Coroutine\n": (

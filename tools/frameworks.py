@@ -1,10 +1,11 @@
-"""Tests of frameworks in environments of their own: `python tools/frameworks.py`, or `make test-frameworks`.
+"""Tests of frameworks in environments of their own: `python -m tools.frameworks`, or `make test-frameworks`.
 
 Each dependency group of pyproject.toml besides `dev` and `example` is a framework whose pins exclude those of our
 tools. It gets an environment of its own in target/frameworks, which has what the group says and borrows everything else
 from this one; it is made anew when the group, the tools or this Python have changed. There run the tests that are named
 after the group: its part of the common proof and of the behaviours, `tests/python/ext/test_<group>*.py`, its page and
-its example. With `--types` mypy checks `hitl.ext.<group>` there instead.
+its example. With `--types` mypy checks `hitl.ext.<group>` there instead, and
+pyright its example.
 
 With `--oldest` it is the oldest version of each framework that its extra takes, of those that `dev` has too, and what
 runs is the common proof, in one isolation: `make test-frameworks-oldest`.
@@ -23,6 +24,8 @@ import sys
 import sysconfig
 import tomllib
 from pathlib import Path
+
+from tools.strict_types import complaints, examples_of
 
 ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENTS = ROOT / "target" / "frameworks"
@@ -119,7 +122,11 @@ def check_proof(name: str, python: Path, *arguments: str) -> bool:
 
 
 def check_types(name: str, python: Path) -> bool:
-    """Whether mypy has nothing to say about the framework's module, where it has one: of a recipe there is none."""
+    """Whether mypy has nothing to say about the framework's module, where it has one (of a recipe there is none), and
+    pyright nothing about its examples."""
+    if wrong := complaints(examples_of(name), python=python):
+        print("\n".join(wrong))
+        return False
     # File by file: what the settings leave out is left out of folders and packages.
     files = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "python/hitl/ext" / name).rglob("*.py"))]
     command = [sys.executable, "-m", "mypy", "--python-executable", python, *files]

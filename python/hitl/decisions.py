@@ -17,7 +17,12 @@ _MAX_APPROVERS: Final = 32
 
 @dataclass(frozen=True)
 class Decision:
-    """What `on_approval` says about a call. Made by `approve`, `edit`, `reject` and `respond`."""
+    """What `on_approval` says about a call. Made by `approve`, `edit`, `reject` and `respond`.
+
+    Example:
+        def small_sums(request: ApprovalRequest) -> Decision | None:
+            return Decision.approve() if request.tool_args["cents"] <= 1000 else None  # None: a person decides
+    """
 
     type: DecisionKind
     args: dict[str, Any] | None = None

@@ -45,6 +45,10 @@ class ChatMessage:
     ``role`` is one of ``system``, ``user``, ``assistant`` and ``tool``; every other field is optional. Two messages
     are equal when all nine fields are. A wrong type in a field is a ``TypeError`` and an unknown role a
     ``ValueError``, both naming the field.
+
+    Example:
+        message = ChatMessage.user_message(content="delete the old logs file")
+        reply = ChatMessage.assistant_message(content="It is gone.")
     """
 
     role: Role

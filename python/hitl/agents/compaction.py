@@ -31,7 +31,11 @@ INSTRUCTIONS: Final = (
 
 
 class Compaction:
-    """When and how a conversation is summed up. Tokens are estimated, four characters each."""
+    """When and how a conversation is summed up. Tokens are estimated, four characters each.
+
+    Example:
+        agent = ReActAgent(compaction=Compaction(over_tokens=100_000, keep_tokens=20_000))
+    """
 
     def __init__(
         self,
@@ -50,6 +54,9 @@ class Compaction:
             client: Who writes the summary; by default the agent's own client.
             model_name: The model that writes it; by default the agent's own, or `default_model` of `client`.
             instructions: What the model is told to do.
+
+        Raises:
+            ValueError: For numbers that cannot be, and for a client of which nobody says the model.
         """
         for option, number in (("over_tokens", over_tokens), ("keep_tokens", keep_tokens)):
             if type(number) is not int or number < 1:

@@ -48,7 +48,14 @@ def agent(
     - ``context_from``: makes ``RunContext.context`` of a ``TurnRequest``, once for each turn that is given none; plain
       or async. What it returns is stored in the journal.
 
-    A class is returned itself; a function or an object is wrapped, not changed.
+    A class is returned itself; a function or an object is wrapped, not changed. Raises TypeError for an option of the
+    wrong type, and for what cannot be an agent.
+
+    Example:
+        @hitl.agent(name="echo", version="2")
+        async def echo(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+            reply = ChatMessage.assistant_message(content=message.content)
+            return reply, [*state, message, reply]
     """
     given: tuple[tuple[str, Any], ...] = (("name", name), ("version", version))
     for label, text in given:

@@ -52,6 +52,10 @@ class ReActAgent(Participant, DeclaringAgent, Generic[OutputT]):
 
     One agent may run many turns at once; it keeps nothing between them. The session's state holds the conversation
     (user, assistant and tool messages), not the system prompt, so that a changed prompt holds for old sessions too.
+
+    Example:
+        agent = ReActAgent(model_name="gpt-4.1", system_prompt="You look after files.", tools=[delete_file])
+        result = await hitl.run(agent, "delete the old logs file")
     """
 
     def __init__(
@@ -134,6 +138,11 @@ class ReActAgent(Participant, DeclaringAgent, Generic[OutputT]):
 
         `MaxStepsExceeded`, `TokenLimitExceeded`, `InvalidOutput` and `ReplyCutShort`, for a reply that its provider cut
         off, say where a retry of the turn lets it go on.
+
+        Raises:
+            TypeError: For an option of the wrong type, a middleware or hook that is none, and for both of `output_type`
+                and its old name.
+            ValueError: For a number or setting that cannot be, and for two tools of one name.
         """
         if client is not None and not callable(getattr(client, "complete", None)):
             raise TypeError(f"ReActAgent: client must have `async complete(request)`, got {type(client).__name__}")
@@ -257,7 +266,8 @@ class ReActAgent(Participant, DeclaringAgent, Generic[OutputT]):
             return await guard_message(turn, self.label, self._input_guardrails, message)
 
     def parse(self, message: ChatMessage) -> Any:
-        """The value of type `output_type` that a final message holds; `ValueError` when it holds none."""
+        """The value of type `output_type` that a final message holds; `ValueError` when it holds none, `TypeError` for
+        an agent without an `output_type`."""
         if self._structured is None:
             raise TypeError(f"{self!r} has no output_type")
         return self._structured.parse(message.content)

@@ -46,7 +46,16 @@ _CHANGES_NOTHING = "__hitl_changes_nothing__"
 
 @dataclass(frozen=True)
 class HookCall:
-    """A tool call that is about to begin, as a hook sees it."""
+    """A tool call that is about to begin, as a hook sees it.
+
+    Example:
+        async def on_call(call: HookCall) -> str | None:
+            if call.name != "delete_file" or await hitl.interrupt({"type": "sure", "args": call.args}):
+                return None  # let it go on
+            return "nothing was deleted"
+
+        agent = ReActAgent(tools=[delete_file], hooks=[on_call])
+    """
 
     name: str
     """The tool."""
@@ -151,7 +160,13 @@ current_run_var: contextvars.ContextVar[AgentRun | None] = contextvars.ContextVa
 
 
 def current_run() -> AgentRun | None:
-    """The agent's run that this code is part of: in middleware, hooks, policies, descriptions and tools; else None."""
+    """The agent's run that this code is part of: in middleware, hooks, policies, descriptions and tools; else None.
+
+    Example:
+        run = hitl.current_run()
+        if run is not None:
+            print(run.runtime.context)
+    """
     return current_run_var.get()
 
 

@@ -42,7 +42,13 @@ def _method(
 
 
 class AsyncClient:
-    """Talks to a hitl server from asyncio. Arguments and errors are those of `Client`."""
+    """Talks to a hitl server from asyncio. Arguments and errors are those of `Client`.
+
+    Example:
+        async with AsyncClient("http://127.0.0.1:8000") as client:
+            created = await client.create_session()
+            session = await client.ask(created.session_id, "hello")
+    """
 
     def __init__(self, url: str = DEFAULT_URL, *, api_key: str | None = None, timeout: float = 30.0) -> None:
         self._timeout = timeout
@@ -130,7 +136,13 @@ class AsyncClient:
 
 
 class AsyncEventStream:
-    """Server-sent events, connected again when the connection breaks. For one reader."""
+    """Server-sent events, connected again when the connection breaks. For one reader.
+
+    Example:
+        async with AsyncClient("http://127.0.0.1:8000") as client, client.events() as events:
+            async for event in events:
+                print(event.type)
+    """
 
     def __init__(self, http: httpx2.AsyncClient, timeout: float, feed: EventFeed) -> None:
         self._http = http

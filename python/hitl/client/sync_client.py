@@ -46,6 +46,11 @@ class Client:
     timeout: seconds for each connect, write and read; what a long poll waits comes on top.
 
     Every method raises a `ClientError`: `ConnectionFailed`, or an `ApiError` such as `NotFound` or `Conflict`.
+
+    Example:
+        with Client("http://127.0.0.1:8000") as client:
+            created = client.create_session()
+            session = client.ask(created.session_id, "hello")
     """
 
     def __init__(self, url: str = DEFAULT_URL, *, api_key: str | None = None, timeout: float = 30.0) -> None:
@@ -132,7 +137,13 @@ class Client:
 
 
 class EventStream:
-    """Server-sent events, connected again when the connection breaks. Not for several threads at once."""
+    """Server-sent events, connected again when the connection breaks. Not for several threads at once.
+
+    Example:
+        with Client("http://127.0.0.1:8000") as client, client.events() as events:
+            for event in events:
+                print(event.type)
+    """
 
     def __init__(self, http: httpx2.Client, timeout: float, feed: EventFeed) -> None:
         self._http = http

@@ -19,7 +19,14 @@ KEY = "hitl.context"
 
 @dataclass(frozen=True)
 class TurnRequest:
-    """What a turn began with, as `context_from` sees it. Keys, tokens and headers of the request are no part of it."""
+    """What a turn began with, as `context_from` sees it. Keys, tokens and headers of the request are no part of it.
+
+    Example:
+        def account(request: TurnRequest) -> dict[str, str]:
+            return {"user": request.user_params["user"]}
+
+        agent = ReActAgent(context_from=account)
+    """
 
     message: ChatMessage
     """The message that was sent; a copy."""

@@ -66,6 +66,13 @@ class Agent:
     A call runs one turn: `agent("...")`, or `await agent.invoke_async("...")` where an event loop runs. One that stops
     with `stop_reason == "interrupt"` goes on with a list of answers,
     `agent([{"interruptResponse": {"interruptId": ..., "response": ...}}])`.
+
+    Example:
+        made = hooks.Agent(tools=[delete_file], store="sqlite:agents.db", session_id="ann")
+        result = await made.invoke_async("delete the old logs file")
+        if result.stop_reason == "interrupt":
+            asked = result.interrupts[0]
+            result = await made.invoke_async([{"interruptResponse": {"interruptId": asked.id, "response": "y"}}])
     """
 
     def __init__(
@@ -90,6 +97,10 @@ class Agent:
                 `reasoning=True`; what it raises ends the turn. None shows nothing.
             store: Where the conversation is kept, as of `hitl.run`; by default with this object.
             session_id: Which conversation of the store; by default a new one.
+
+        Raises:
+            TypeError: For an option of the wrong type.
+            ValueError: For a `session_id` without a store.
         """
         if session_id is not None and store is None:
             raise ValueError("Agent: session_id names a conversation in a store, so it needs store=")

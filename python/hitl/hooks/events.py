@@ -26,7 +26,13 @@ class ToolUse(TypedDict):
 
 
 class BeforeToolCallEvent(Interruptible):
-    """A tool call is about to begin."""
+    """A tool call is about to begin.
+
+    Example:
+        def sure(event: BeforeToolCallEvent) -> None:
+            if event.tool_use["name"] == "delete_file" and event.interrupt("sure") != "y":
+                event.cancel_tool = "nobody said yes"
+    """
 
     def __init__(
         self,
@@ -63,20 +69,38 @@ Callback = Callable[[BeforeToolCallEvent], "Awaitable[None] | None"]
 
 @runtime_checkable
 class HookProvider(Protocol):
-    """Something that registers callbacks."""
+    """Something that registers callbacks.
+
+    Example:
+        class Approval(HookProvider):
+            def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
+                registry.add_callback(BeforeToolCallEvent, self.sure)
+
+            def sure(self, event: BeforeToolCallEvent) -> None:
+                event.interrupt("sure", reason=event.tool_use["name"])
+    """
 
     def register_hooks(self, registry: HookRegistry, **kwargs: Any) -> None:
         """Call `registry.add_callback` for each callback; called once, when the agent is made."""
 
 
 class HookRegistry:
-    """The callbacks of one agent, in the order in which they were added."""
+    """The callbacks of one agent, in the order in which they were added.
+
+    Example:
+        def sure(event: BeforeToolCallEvent) -> None:
+            event.interrupt("sure")
+
+        registry = HookRegistry()
+        registry.add_callback(BeforeToolCallEvent, sure)
+    """
 
     def __init__(self) -> None:
         self._callbacks: list[Callback] = []
 
     def add_callback(self, event_type: type[BeforeToolCallEvent], callback: Callback) -> None:
-        """Have `callback`, plain or async, called for each event of a type; `BeforeToolCallEvent` is the only one."""
+        """Have `callback`, plain or async, called for each event of a type; `BeforeToolCallEvent` is the only one, and
+        anything else a TypeError."""
         if event_type is not BeforeToolCallEvent:
             raise TypeError(f"add_callback() takes BeforeToolCallEvent and a callback of it, got {event_type!r}")
         if not callable(callback):
@@ -84,7 +108,7 @@ class HookRegistry:
         self._callbacks.append(callback)
 
     def add_hook(self, hook: HookProvider) -> None:
-        """Let a provider register its callbacks."""
+        """Let a provider register its callbacks; TypeError for what is none."""
         if isinstance(hook, type) or not isinstance(hook, HookProvider):
             raise TypeError(f"hooks takes objects with register_hooks(registry), got {hook!r}")
         hook.register_hooks(self)
@@ -92,7 +116,7 @@ class HookRegistry:
     async def before_tool_call(self, agent: AnyAgent, call: HookCall) -> str | None:
         """Call every callback, as often as answers come in; the text that cancels the call, or None.
 
-        Runs inside of the hook's step. Raises what callbacks raise.
+        Runs inside of the hook's step. Raises what callbacks raise, and TypeError where one changed the call.
         """
         turn, run = current_turn(), current_run()
         tool_use: ToolUse = {"toolUseId": call.tool_call_id, "name": call.name, "input": call.args}

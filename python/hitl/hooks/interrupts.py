@@ -54,7 +54,7 @@ class InterruptException(HitlError):
 
 
 class InterruptResponse(TypedDict):
-    """An answer."""
+    """An answer to one interrupt."""
 
     interruptId: str
     """`Interrupt.id`."""

@@ -26,7 +26,13 @@ DEFAULT_PARAMETER: Final = "tool_context"
 
 
 class ToolContext(Interruptible):
-    """What a tool knows about its call. A tool gets it by annotating a parameter with it, or by `tool(context=...)`."""
+    """What a tool knows about its call. A tool gets it by annotating a parameter with it, or by `tool(context=...)`.
+
+    Example:
+        @hooks.tool
+        def rename(path: str, context: hooks.ToolContext) -> str:
+            return f"{path} is {context.interrupt('name', reason=path)} now"
+    """
 
     def __init__(self, agent: AnyAgent | None, tool_use: ToolUse, invocation_state: Any, questions: Questions) -> None:
         self.agent = agent
@@ -73,6 +79,11 @@ def tool(
 
     An `async def` that asks through its context is called again from its top when the answer is there, as a callback
     is; every other function waits. A tool with a context is `once` only where it says so: its steps can be.
+
+    Example:
+        @hooks.tool(context="about")
+        def rename(path: str, about: hooks.ToolContext) -> str:
+            return f"{path} is {about.interrupt('name')} now"
     """
     frame = sys._getframe(1)
     local_names = frame.f_locals if frame.f_locals is not frame.f_globals else {}

@@ -30,6 +30,13 @@ class AgentMiddleware:
     `before_*` and `after_*` return None or a dict of changes to `state`; `before_*` may add `messages`. Those of the
     first middleware run first before, and last after. A method that looks like a hook and is none is a `TypeError` when
     the agent is made.
+
+    Example:
+        class Short(AgentMiddleware):
+            def wrap_model_call(self, request: Any, handler: Any) -> Any:
+                return handler(request.override(messages=request.messages[-20:]))
+
+        agent = ReActAgent(middleware=[Short()])
     """
 
     @changes_nothing

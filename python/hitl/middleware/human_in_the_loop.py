@@ -38,6 +38,10 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
     Each such call is a hitl interrupt like that of `@tool(requires_approval=True)`, wherever the agent runs: input
     guardrails, rules, sticky decisions and the inbox work as for any other. It makes tools stricter, never laxer: one
     that needs approval by itself still does, whatever `interrupt_on` says.
+
+    Example:
+        gate = HumanInTheLoopMiddleware(interrupt_on={"delete_file": {"allowed_decisions": ["approve", "reject"]}})
+        agent = ToolCallAgent(tools=[delete_file], middleware=[gate])
     """
 
     def __init__(
@@ -150,13 +154,21 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
 def create_hitl_middleware(
     *tool_names: str, allowed_decisions: Iterable[str] | None = None
 ) -> HumanInTheLoopMiddleware:
-    """A middleware that lets calls of these tools wait, each with the same `allowed_decisions`."""
+    """A middleware that lets calls of these tools wait, each with the same `allowed_decisions`.
+
+    Example:
+        agent = ReActAgent(tools=[delete_file], middleware=[create_hitl_middleware("delete_file")])
+    """
     config: Any = True if allowed_decisions is None else {"allowed_decisions": list(allowed_decisions)}
     return HumanInTheLoopMiddleware(dict.fromkeys(tool_names, config))
 
 
 def format_tool_call_description(tool_call: Any, state: dict[str, Any], runtime: Any) -> str:
-    """`delete_file(path='/tmp/x')`: a description that any tool may have. `tool_call`: a dict or an object."""
+    """`delete_file(path='/tmp/x')`: a description that any tool may have. `tool_call`: a dict or an object.
+
+    Example:
+        gate = HumanInTheLoopMiddleware({"delete_file": {"description": format_tool_call_description}})
+    """
     name, args, _ = read_tool_call(tool_call)
     return f"{name}({', '.join(f'{argument}={value!r}' for argument, value in args.items())})"
 

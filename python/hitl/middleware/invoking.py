@@ -40,6 +40,13 @@ class ToolCallAgent(ReActAgent):
     A thread is a hitl session; its id comes from `config={"configurable": {"thread_id": ...}}`. With a store, threads
     outlive the process. Without one they live as long as this object; and without a `thread_id` too, each message
     begins a conversation of its own, of which this object remembers nothing but whether it waits.
+
+    Example:
+        agent = ToolCallAgent(tools=[delete_file], middleware=[create_hitl_middleware("delete_file")])
+        config = {"configurable": {"thread_id": "ann"}}
+        result = await agent.ainvoke("delete the old logs file", config=config)
+        if "__interrupt__" in result:
+            result = await agent.ainvoke(Command(resume={"decisions": [{"type": "approve"}]}), config=config)
     """
 
     def __init__(
@@ -61,6 +68,9 @@ class ToolCallAgent(ReActAgent):
             client, model_name, tools, name, system_prompt, handoffs, max_steps, timeout: as of `ReActAgent`.
             middleware: `HumanInTheLoopMiddleware` and others; those that gate tools agree on an `interrupt_mode`.
             store: Where threads are kept: a `hitl.Store`, `sqlite:PATH` or a path.
+
+        Raises:
+            ValueError: Where the middleware do not agree on an `interrupt_mode`.
         """
         gates = [item for item in middleware if isinstance(item, HumanInTheLoopMiddleware)]
         modes: set[InterruptMode] = {gate.interrupt_mode for gate in gates}
@@ -118,7 +128,8 @@ class ToolCallAgent(ReActAgent):
         Raises what the agent raised; `RunInterrupted` for a message to a thread whose last turn is not over, because it
         waits or because it was cut off (None goes on with it); `NothingPending`,
         `InvalidAnswer`, `UnknownInterrupt` and `AlreadyResolved` for a `Command` that does not fit, which changes
-        nothing: the thread still waits; `AlreadyResumed` where somebody else was faster.
+        nothing: the thread still waits; `AlreadyResumed` where somebody else was faster; `ValueError` for a thread in a
+        store that has no name.
         """
         thread = _thread_id(config)
         input = self._given(input)

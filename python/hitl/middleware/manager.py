@@ -17,6 +17,10 @@ class HITLManager:
     It stores nothing and runs nothing, so none of hitl's promises hold for a loop that is built on it: a loop that
     should survive a restart uses `hitl.approval`. Tool calls are dicts or objects, of LangChain's or of the
     chat-completions shape; what is returned has the shape that was given.
+
+    Example:
+        manager = HITLManager({"delete_file": True})
+        print(manager.interrupt_on)
     """
 
     def __init__(self, interrupt_on: Mapping[str, bool | InterruptOnConfig]) -> None:

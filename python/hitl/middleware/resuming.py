@@ -32,7 +32,13 @@ _MEMBERS: Final = {
 
 @dataclass
 class Command:
-    """`agent.invoke(Command(resume=...), config)`: go on with a thread that waits."""
+    """`agent.invoke(Command(resume=...), config)`: go on with a thread that waits.
+
+    Example:
+        config = {"configurable": {"thread_id": "ann"}}
+        decisions = [{"type": "approve"}, {"type": "reject", "reason": "still needed"}]
+        result = await caller.ainvoke(Command(resume={"decisions": decisions}), config=config)
+    """
 
     resume: Any
     """`{"decisions": [...]}`, one for each call that waits, in their order; `{id: ...}` by the ids of `__interrupt__`;

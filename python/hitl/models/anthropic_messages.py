@@ -35,6 +35,10 @@ class AnthropicChatClient(ProviderClient["AsyncAnthropic"]):
 
     Replies are streamed also where nobody reads them, since the API refuses to make long ones wait; `stream=False` is
     for servers that cannot. Nothing is imported, built or connected before the first request (or `prepare()`).
+
+    Example:
+        thinking = AnthropicChatClient(parameters={"thinking": {"type": "adaptive"}})
+        agent = ReActAgent(client=thinking, model_name="claude-sonnet-4-5")
     """
 
     provider: ClassVar[str] = "anthropic"

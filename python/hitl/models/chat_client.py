@@ -87,6 +87,14 @@ class ChatClient(Protocol):
     raised whether it may, a number: not before that many seconds; without it only a `hitl.TransientError` may.
     `retries: int` is how often (2 without it), `transient: "suspend" | "raise"` what becomes of the last error. What
     wraps another client hands these on.
+
+    Example:
+        class Echo:
+            async def complete(self, request: ModelRequest) -> ModelReply:
+                said = request.messages[-1].content
+                return ModelReply(ChatMessage.assistant_message(content=said), finish_reason="stop")
+
+        agent = ReActAgent(client=Echo(), model_name="echo")
     """
 
     async def complete(self, request: ModelRequest) -> ModelReply:

@@ -20,6 +20,10 @@ class OpenAIChatClient(OpenAIPackageClient):
     including `/v1`, and `OPENAI_BASE_URL` by default, else OpenAI. Key: `OPENAI_API_KEY`.
 
     Nothing is imported, built or connected before the first request (or `prepare()`).
+
+    Example:
+        local = OpenAIChatClient("none", "http://127.0.0.1:11434/v1")
+        agent = ReActAgent(client=local, model_name="qwen3")
     """
 
     _sends_reasoning: ClassVar[bool] = False
@@ -69,7 +73,11 @@ class OpenAIChatClient(OpenAIPackageClient):
 
 
 class OpenRouterChatClient(OpenAIChatClient):
-    """Any model of OpenRouter: `model_name="anthropic/claude-sonnet-4"`. Key: `OPENROUTER_API_KEY`."""
+    """Any model of OpenRouter: `model_name="anthropic/claude-sonnet-4"`. Key: `OPENROUTER_API_KEY`.
+
+    Example:
+        agent = ReActAgent(client=OpenRouterChatClient(), model_name="anthropic/claude-sonnet-4")
+    """
 
     provider: ClassVar[str] = "openrouter"
     _key_variables: ClassVar[tuple[str, ...]] = ("OPENROUTER_API_KEY",)

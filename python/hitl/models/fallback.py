@@ -26,11 +26,13 @@ _ELSEWHERE = frozenset({401, 402, 403, 404})
 class FallbackChatClient:
     """Asks the first model, and where that fails the next at once; after the last, the first again, after a pause.
 
-    >>> FallbackChatClient([OpenAIResponsesClient(), (AnthropicChatClient(), "claude-opus-5-5")])      # doctest: +SKIP
-
     Each model that is asked is a try of its own in the journal, and a replay asks none again. What a model said before
     it broke off is taken back when the next one speaks, as after any other try. The reply's `model` is the model that
     gave it, where that is not the first.
+
+    Example:
+        either = FallbackChatClient([OpenAIResponsesClient(), (AnthropicChatClient(), "claude-opus-5-5")])
+        agent = ReActAgent(client=either, model_name="gpt-5")
     """
 
     def __init__(

@@ -26,6 +26,10 @@ class OpenAIResponsesClient(OpenAIPackageClient):
     given in `parameters={"tools": [{"type": "web_search"}]}`, beside the agent's own.
 
     Nothing is imported, built or connected before the first request (or `prepare()`).
+
+    Example:
+        searching = OpenAIResponsesClient(parameters={"tools": [{"type": "web_search"}]})
+        agent = ReActAgent(client=searching, model_name="gpt-5")
     """
 
     def _import(self) -> None:

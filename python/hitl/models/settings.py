@@ -22,6 +22,9 @@ class ModelSettings(TypedDict, total=False):
 
     A client that has no word for a member leaves it out, or raises `InvalidSettings` where that would change what the
     reply means.
+
+    Example:
+        agent = ReActAgent(settings={"temperature": 0, "max_tokens": 2_000, "stop": ["END"]})
     """
 
     temperature: float

@@ -26,6 +26,13 @@ def tool(desc: str | None = None, side_effects: SideEffect = "pure") -> Callable
     Args:
         desc: What the model is told it does (default: the docstring).
         side_effects: What it touches; for people and programs that read the catalog.
+
+    Raises TypeError for a description that is no text, and ValueError for side effects of which there is no word.
+
+    Example:
+        @planner.tool(desc="Write a line", side_effects="write")
+        async def write_line(args: Line, ctx: planner.ToolContext) -> Done:
+            return Done(ok=True)
     """
     described: Any = desc
     if not isinstance(described, str | None):
@@ -42,7 +49,11 @@ def tool(desc: str | None = None, side_effects: SideEffect = "pure") -> Callable
 
 @dataclass(frozen=True)
 class Node:
-    """A function `async (args, ctx) -> result`, and what the model calls it (default: the function's name)."""
+    """A function `async (args, ctx) -> result`, and what the model calls it (default: the function's name).
+
+    Example:
+        node = Node(write_line, name="write")
+    """
 
     func: NodeFunction
     name: str | None = None
@@ -57,13 +68,18 @@ class Node:
 
 
 class ModelRegistry:
-    """Which models each node takes and returns."""
+    """Which models each node takes and returns.
+
+    Example:
+        registry = ModelRegistry()
+        registry.register("write_line", Line, Done)
+    """
 
     def __init__(self) -> None:
         self._models: dict[str, tuple[type[BaseModel], type[BaseModel]]] = {}
 
     def register(self, node_name: str, in_model: type[BaseModel], out_model: type[BaseModel]) -> None:
-        """Set the models of a node; ValueError for one that has some already."""
+        """Set the models of a node; ValueError for one that has some already, TypeError for what is none."""
         from pydantic import BaseModel
 
         given: tuple[Any, ...] = (in_model, out_model)
@@ -95,7 +111,13 @@ class NodeSpec:
 
 
 def build_catalog(nodes: Iterable[Node], registry: ModelRegistry) -> list[NodeSpec]:
-    """The catalog of some nodes, in their order; KeyError for one whose models are not registered."""
+    """The catalog of some nodes, in their order; KeyError for one whose models are not registered.
+
+    Example:
+        registry = ModelRegistry()
+        registry.register("write_line", Line, Done)
+        catalog = build_catalog([Node(write_line)], registry)
+    """
     specs = []
     for node in nodes:
         name = node.name or node.func.__name__

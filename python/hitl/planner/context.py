@@ -60,7 +60,14 @@ class Pause:
 
 
 class ToolContext:
-    """What a tool knows about its run, and how it pauses."""
+    """What a tool knows about its run, and how it pauses.
+
+    Example:
+        async def write_line(args: Line, ctx: planner.ToolContext) -> Done:
+            if not ctx.tool_context.get("approved"):
+                await ctx.pause("approval_required", {"preview": args.text})
+            return Done(ok=True)
+    """
 
     def __init__(self, tool: str, tool_context: dict[str, Any], pause_enabled: bool) -> None:
         self._tool = tool

@@ -19,7 +19,11 @@ _TOKEN_BYTES: Final = 32
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryKey:
-    """Whose run it is. A pause of a run that had one cannot be resumed with another."""
+    """Whose run it is. A pause of a run that had one cannot be resumed with another.
+
+    Example:
+        pause = await made.run("write hello", memory_key=MemoryKey(session_id="demo", user_id="ann"))
+    """
 
     session_id: str
     tenant_id: str | None = None
@@ -28,7 +32,13 @@ class MemoryKey:
 
 @runtime_checkable
 class SupportsPlannerState(Protocol):
-    """A store that can keep pauses. The token is the key, and whoever has it may resume: keep it like a password."""
+    """A store that can keep pauses. The token is the key, and whoever has it may resume: keep it like a password.
+
+    Example:
+        async def copy(token: str, old: SupportsPlannerState, new: SupportsPlannerState) -> None:
+            if (record := await old.load_planner_state(token)) is not None:
+                await new.save_planner_state(token, record)
+    """
 
     async def save_planner_state(self, token: str, payload: dict[str, Any]) -> None:
         """Keep a JSON object under a token, in the place of what was there. Raise where that fails."""
@@ -39,12 +49,30 @@ class SupportsPlannerState(Protocol):
 
 @runtime_checkable
 class StateStore(SupportsPlannerState, Protocol):
-    """What `ReactPlanner(state_store=...)` takes. It may also be one that `SupportsPlannerClaims`."""
+    """What `ReactPlanner(state_store=...)` takes. It may also be one that `SupportsPlannerClaims`.
+
+    Example:
+        class Kept:
+            records: dict[str, dict[str, Any]] = {}
+
+            async def save_planner_state(self, token: str, payload: dict[str, Any]) -> None:
+                self.records[token] = payload
+
+            async def load_planner_state(self, token: str) -> dict[str, Any] | None:
+                return self.records.get(token)
+
+        store: StateStore = Kept()
+    """
 
 
 @runtime_checkable
 class SupportsPlannerClaims(SupportsPlannerState, Protocol):
-    """A store that several processes share, which therefore says who may resume."""
+    """A store that several processes share, which therefore says who may resume.
+
+    Example:
+        async def is_mine(store: SupportsPlannerClaims, token: str) -> bool:
+            return await store.claim_planner_state(token)  # True once, over all processes
+    """
 
     async def claim_planner_state(self, token: str) -> bool:
         """True for exactly one caller, over all processes and for ever; False for all others."""

@@ -84,6 +84,12 @@ class ReactPlanner:
     """A model that works with a catalog of tools, which may pause.
 
     One planner serves any number of runs at once; it keeps nothing between them but open pauses.
+
+    Example:
+        made = ReactPlanner("gpt-4.1", build_catalog([Node(write_line)], registry))
+        pause = await made.run("write hello", tool_context={})
+        if isinstance(pause, PlannerPause):
+            finish = await made.resume(pause.resume_token, user_input="go on", tool_context={"approved": True})
     """
 
     def __init__(
@@ -103,6 +109,9 @@ class ReactPlanner:
                 `claim_planner_state` is safe where several processes may resume the same token at once.
             event_callback: Called with each `PlannerEvent`; what it raises is logged.
             pause_enabled: False makes `ctx.pause` a tool error.
+
+        Raises:
+            TypeError: For what is no model, no catalog or no callback.
         """
         if not isinstance(llm, str) and not callable(getattr(llm, "complete", None)):
             raise TypeError(f"ReactPlanner: llm is the name of a model, or a chat client; got {llm!r}")

@@ -33,7 +33,12 @@ def run_sync(
     hold: float = DEFAULT_HOLD,
     replay_timeout: float = 0.0,
 ) -> RunResult[Any]:
-    """``hitl.run`` that blocks. RuntimeError where an event loop runs: ``await hitl.run(...)`` there."""
+    """``hitl.run`` that blocks. RuntimeError where an event loop runs: ``await hitl.run(...)`` there.
+
+    Example:
+        result = hitl.run_sync(agent, "hello")
+        print(result.output)
+    """
     refuse_on_a_loop("hitl.run_sync()", "await hitl.run(...)")
     coroutine = run(
         agent,
@@ -65,7 +70,11 @@ def stream_sync(
     hold: float = DEFAULT_HOLD,
     replay_timeout: float = 0.0,
 ) -> SyncRunStream[Any]:
-    """``hitl.stream`` as a plain iterator of RunEvent; then ``.result``. RuntimeError where an event loop runs."""
+    """``hitl.stream`` as a plain iterator of RunEvent; then ``.result``. RuntimeError where an event loop runs.
+
+    Example:
+        print([event.type for event in hitl.stream_sync(agent, "hello")])
+    """
     refuse_on_a_loop("hitl.stream_sync()", "hitl.stream(...)")
     return SyncRunStream(
         stream(
@@ -88,6 +97,12 @@ class SyncRunStream(Generic[OutputT]):
     The run goes on while the iteration waits for an event, and stands still between them: its loop is this thread's.
     What ``hitl.run`` raises, the iteration raises. Leaving it early stops nothing for good: ``close()`` does, as
     ``with`` at its end.
+
+    Example:
+        with hitl.stream_sync(agent, "hello") as stream:
+            for event in stream:
+                print(event.type)
+        print(stream.result.status)
     """
 
     def __init__(self, stream: RunStream[OutputT]) -> None:

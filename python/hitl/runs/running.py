@@ -79,6 +79,14 @@ async def run(
     of another session (``run_state_other_session``), StoreError, and TypeError for wrong arguments and for a context
     that cannot be kept. A cancelled call cancels the agent; in a store its turn stays open, to be taken up again with
     ``RunState.from_store``.
+
+    Example:
+        result = await hitl.run(agent, "delete the old logs file", store="sqlite:runs.db", session="customer 7")
+        if result.status == "interrupted":
+            for asked in result.interrupts:
+                result.state.reject(asked, reason="the auditor wants it")
+            result = await hitl.run(agent, result.state)
+        print(result.output)
     """
     return await run_with(
         agent,

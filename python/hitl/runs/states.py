@@ -31,6 +31,15 @@ class RunState:
     when it raises, and returns the state. They raise UnknownInterrupt, InvalidAnswer, NothingPending (nothing is asked
     at all), AlreadyResolved (decided otherwise before; the same decision again is none), InterruptExpired.
     ``await hitl.run(agent, state)`` then goes on: what is decided runs, what is not stays open.
+
+    Example:
+        result = await hitl.run(agent, "delete the old logs file")
+        if result.status == "interrupted":
+            text = result.state.to_string()  # for a year, in any database
+            state = RunState.from_string(agent, text)
+            for asked in state.interrupts:
+                state.approve(asked)
+            result = await hitl.run(agent, state)
     """
 
     def __init__(

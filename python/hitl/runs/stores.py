@@ -20,7 +20,11 @@ class Store:
 
     Opened at its first use; ``async with`` or ``close()`` closes it, where no loop runs ``with`` or ``close_sync()``.
     Usable from several loops and threads, and beside other processes that run agents on the same store; a server has
-    its store for itself. StoreError, from the first run, for one that cannot be opened.
+    its store for itself. StoreError, from the first run, for one that cannot be opened; ValueError once it is closed.
+
+    Example:
+        async with hitl.Store("sqlite:runs.db") as store:
+            result = await hitl.run(agent, "hello", store=store, session="customer 7")
     """
 
     def __init__(self, address: str | os.PathLike[str] = "memory") -> None:

@@ -26,6 +26,11 @@ class RunEvent:
     ``message.completed``, ``tool.started``, ``tool.finished``, ``interrupt.created``, ``interrupt.resolved``,
     ``interrupt.expired``, ``interrupt.cancelled``, ``session.running``,
     ``session.interrupted``, ``session.idle``, ``session.error``.
+
+    Example:
+        async for event in hitl.stream(agent, "hello"):
+            if event.interrupt is not None:
+                print(event.type, event.interrupt.tool_name)
     """
 
     type: str
@@ -63,6 +68,12 @@ class RunStream(Generic[OutputT]):
 
     The run begins with the first step of the iteration. What ``hitl.run`` raises, the iteration raises. Leaving it
     early does not stop the run: ``aclose()`` does, as ``async with`` at its end.
+
+    Example:
+        async with hitl.stream(agent, "delete the old logs file") as stream:
+            async for event in stream:
+                print(event.type)
+        print(stream.result.status)
     """
 
     def __init__(self, agent: Agent, input: Input, options: dict[str, Any]) -> None:
@@ -134,7 +145,13 @@ def stream(
     hold: float = DEFAULT_HOLD,
     replay_timeout: float = 0.0,
 ) -> RunStream[Any]:
-    """``hitl.run`` as an async iterator of RunEvent, what the model says included; then ``.result``."""
+    """``hitl.run`` as an async iterator of RunEvent, what the model says included; then ``.result``.
+
+    Example:
+        async for event in hitl.stream(agent, "hello"):
+            if event.delta is not None:
+                print(event.delta.get("content", ""), end="")
+    """
     options = {
         "context": context,
         "resources": resources,

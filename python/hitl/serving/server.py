@@ -97,6 +97,10 @@ class Server:
     Usable as `with` and `async with`, or by `start()` and `stop()`. Raises `InvalidOption` when it is made, and
     `ServeError`, `AgentLoadError` or `PythonUntested` when it cannot start; then nothing is left behind, and neither is
     when a start is interrupted by Ctrl-C or cancelled.
+
+    Example:
+        with Server(agent, port=0, store="memory") as server, Client(server.url) as client:
+            session = client.ask(client.create_session().session_id, "hello")
     """
 
     def __init__(
@@ -241,6 +245,10 @@ def serve(agent: Any, **options: Any) -> int:
     agent, options: those of `Server`, or one `ServeOptions` with everything. Only for the main thread, which hears the
     signals. Prints one line with the URL on standard output once it listens, and errors with a hint on standard error.
     Raises `InvalidOption`.
+
+    Example:
+        if __name__ == "__main__":
+            sys.exit(hitl.serve("my_agent:agent", port=8000, store="sqlite:hitl.db"))
     """
     if isinstance(agent, ServeOptions):
         options = {field.name: getattr(agent, field.name) for field in fields(agent)} | options

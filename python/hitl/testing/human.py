@@ -67,16 +67,18 @@ class Rule:
 class Human:
     """Answers interrupts from rules, made before the agent runs.
 
+    Several rules for the same thing are used in the order they were made; the last one then holds for every further
+    interrupt, except for one that says that the rule's answer was refused. A rule for a tool or a question goes before
+    one for the type.
+
+    Example:
+        human = Human()
         human.on("delete_file").approve()
         human.on("send_mail").reject("not to customers")
         human.on("pay").edit(cents=500)
         human.on("look_up").respond("nothing found")
         human.on_question("Strategy").answer("By date")
         human.on_type("color_picker").answer({"hex": "#ff6b6b"})
-
-    Several rules for the same thing are used in the order they were made; the last one then holds for every further
-    interrupt, except for one that says that the rule's answer was refused. A rule for a tool or a question goes before
-    one for the type.
     """
 
     rules: list[Rule] = field(default_factory=list)

@@ -32,7 +32,14 @@ class TurnFailed(HitlError):
 
 
 class LiveServer:
-    """One running server. `client` talks to it, `send` runs a whole turn."""
+    """One running server. `client` talks to it, `send` runs a whole turn.
+
+    Example:
+        def test_a_question_stays_open(hitl_server: HitlServer) -> None:
+            server: LiveServer = hitl_server("my_agent:agent", isolation="task")
+            session = server.create_session()
+            assert server.client.ask(session.session_id, "delete it").status == "interrupted"
+    """
 
     def __init__(
         self,
@@ -139,7 +146,13 @@ class LiveServer:
 
 
 class HitlServer:
-    """What the fixture `hitl_server` is: call it with an agent to serve it until the test ends."""
+    """What the fixture `hitl_server` is: call it with an agent to serve it until the test ends.
+
+    Example:
+        def test_it_deletes_after_a_yes(hitl_server: HitlServer, human: Human) -> None:
+            human.on("delete_file").approve()
+            assert hitl_server(agent).send("delete the old logs file").content == "It is gone."
+    """
 
     def __init__(self, human: Human) -> None:
         self.options: ServerOptions = {}
@@ -175,7 +188,7 @@ class HitlServer:
         return self._running[-1]
 
     def stop(self) -> None:
-        """Stop every server, the last one first; errors are raised once all have been told."""
+        """Stop every server, the last one first; errors are raised, as an ExceptionGroup, once all have been told."""
         errors = []
         while self._running:
             try:

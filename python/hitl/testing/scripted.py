@@ -29,6 +29,12 @@ class ScriptedChatClient:
     A reply is a dict of `content` (str), `tool_calls` (`[{"name", "args", "id"?}]`; several are parallel; `args`
     as a dict, or as a str that is sent as it is, for bad JSON), `reasoning` (str), `usage` and `finish_reason`.
     Content and reasoning are streamed word by word.
+
+    Example:
+        model = ScriptedChatClient(
+            [{"tool_calls": [{"name": "delete_file", "args": {"path": "/tmp/x"}}]}, {"content": "It is gone."}]
+        )
+        agent = ReActAgent(client=model, tools=[delete_file])
     """
 
     default_model: str = "scripted"

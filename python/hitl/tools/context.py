@@ -35,6 +35,11 @@ class RunContext(Generic[ContextT, ResourcesT]):
 
     A tool gets it by annotating a parameter with `RunContext`; the model does not see that parameter.
     `RunContext[Account, Pool]` is one whose runs have an `Account`, and whose agent has a `Pool` as its resources.
+
+    Example:
+        @tool(once=False)
+        async def pay(cents: int, ctx: RunContext[Account]) -> str:
+            return await bank.pay(ctx.context.number, cents, key=ctx.idempotency_key)
     """
 
     context: ContextT = None  # type: ignore[assignment]  # whoever says what it is says that there is one
@@ -52,7 +57,7 @@ class RunContext(Generic[ContextT, ResourcesT]):
 
     idempotency_key: str | None = None
     """The same in every re-run of this call and different for every other: hand it to the outside world, so that
-    a request sent twice counts once."""
+    a request sent twice counts once. Of a policy or a description it is their own, and not that of the call."""
 
     resources: ResourcesT = field(default=None, repr=False)  # type: ignore[assignment]  # as for the context
     """What the agent's `resources` are (see `hitl.resources`), open; None where it has none.

@@ -66,7 +66,11 @@ class Tool(Generic[P, R_co]):
 
     Called inside a hitl run (by a model or from Python), the arguments are checked, guardrails look at them, a
     person approves them where that is required, and the call is a journaled step. Outside a run a tool is its
-    function, except that one which needs approval refuses.
+    function, except that one which needs approval refuses. TypeError for what is no function.
+
+    Example:
+        made: Tool = hitl.tool(delete, requires_approval=True)
+        print(made.name, made.definition["function"]["parameters"])
     """
 
     def __init__(self, function: Callable[P, R_co], *, _local_names: Mapping[str, Any] | None = None):
@@ -380,6 +384,14 @@ def tool(
         TypeError: For what cannot work: a parameter JSON cannot describe, a guardrail that names a parameter the
             tool lacks, an option of the wrong type.
         ValueError: For an invalid name, schema, decision or timeout.
+
+    Example:
+        @tool(requires_approval=True, approvers=["group:finance"], timeout=30)
+        async def refund(order: str, cents: int) -> str:
+            '''Pay money back.'''
+            return f"refunded {cents} for {order}"
+
+        small = tool(refund, requires_approval=lambda ctx, args: args["cents"] > 1000)
     """
     changes = {
         option: value

@@ -74,6 +74,10 @@ class _Approval:
 
         Returns an ``Approval``. Raises ``ToolRejected``, whose text is for the model; ``InvalidAnswer`` for an answer
         that is none; RuntimeError outside a hitl run; TypeError or ValueError for what cannot be asked.
+
+        Example:
+            approved = await hitl.approval("transfer", {"cents": 500}, expires_in=3600)
+            await hitl.step(transfer, **approved.args)
         """
         turn = current_turn("approval()")
         frame = sys._getframe(1)
@@ -261,7 +265,12 @@ def requires_approval(function: Any = None, /, **options: Unpack[ToolOptions]) -
     thread while it waits; on an event loop write ``await function.call(...)``.
 
     A call raises ``ToolRejected`` after a no, RuntimeError outside a hitl run, and what the function raises. A ``Tool``
-    that is given comes back as a gated copy.
+    that is given comes back as a gated copy. Raises TypeError or ValueError for an option that is none or cannot be.
+
+    Example:
+        @hitl.requires_approval(allowed_decisions=["approve", "reject"])
+        async def transfer(cents: int) -> str:
+            return f"transferred {cents}"
     """
     changes = {"requires_approval": True, **cast(dict[str, Any], options)}
     if unknown := changes.keys() - SETTERS.keys():

@@ -46,6 +46,10 @@ class MCPTools:
 
     A connection is opened when a turn first needs one and closed when the turn ends. A server given by `command` is
     started with a minimal environment: secrets of this process reach it only through `env`.
+
+    Example:
+        files = MCPTools("uvx mcp-server-files /srv", requires_approval={"delete_file": True})
+        agent = ReActAgent(tools=[files])
     """
 
     def __init__(
@@ -73,6 +77,11 @@ class MCPTools:
             requires_approval: As for `tool`, for all tools; or a dict by tool name, where a name that the server
                 does not have is an error, and tools that are not named need no approval.
             on_approval: As for `tool`, for all tools: decides in code about calls that need approval.
+
+        Raises:
+            TypeError: For both of `command` and `url`, or none, and for an option of the wrong type.
+            ValueError: For an empty command.
+            MCPServerError: Where the `mcp` package is not installed.
         """
         if (command is None) == (url is None):
             raise TypeError("MCPTools takes a command or a url, one of them")

@@ -108,6 +108,10 @@ class _Interrupt:
 
         Raises RuntimeError outside a hitl run, TypeError or ValueError for what cannot be asked. If the awaiting task
         is cancelled, the question is withdrawn.
+
+        Example:
+            stage = await interrupt({"type": "pick_stage"}, response_schema=Literal["staging", "production"])
+            goes = await interrupt({"type": "confirm", "stage": stage}, expires_in=3600, on_expire=False)
         """
         turn = current_turn("interrupt()")
         frame = sys._getframe(1)

@@ -58,6 +58,11 @@ class Resource:
 
     The model does not see it, nor does whoever approves the call. It gets what the agent's ``resources`` are where that
     is a ``Pool``, or else the one part of them that is.
+
+    Example:
+        @tool
+        async def count(table: str, pool: Annotated[Pool, Resource]) -> int:
+            return await pool.fetchval(f"select count(*) from {table}")
     """
 
 
@@ -96,7 +101,16 @@ class Held:
 
 
 class Resources(Generic[T]):
-    """What ``@hitl.resources`` makes of a function. Called, it opens one more for whoever calls, as ``async with``."""
+    """What ``@hitl.resources`` makes of a function. Called, it opens one more for whoever calls, as ``async with``.
+
+    Example:
+        @hitl.resources
+        async def pool() -> AsyncIterator[Pool]:
+            yield Pool()
+
+        async with pool() as opened:  # one more, beside those of agents
+            await opened.fetchval("select 1")
+    """
 
     def __init__(self, function: Callable[[], Any], name: str, timeout: float | None) -> None:
         """Not for users: see ``hitl.resources``."""
@@ -284,12 +298,6 @@ def resources(function: Any = None, /, *, name: str | None = None, timeout: floa
     """Say how resources are opened and closed: an async generator function that yields them once, or a function that
     returns an async context manager, as ``asyncpg.create_pool`` and ``httpx.AsyncClient`` are. It takes no parameters.
 
-    >>> @hitl.resources                                        # doctest: +SKIP
-    ... async def database() -> AsyncIterator[Pool]:
-    ...     async with create_pool(DSN) as pool:
-    ...         yield pool
-    >>> agent = ReActAgent(tools=[look_up], resources=database)  # doctest: +SKIP
-
     Tools get what it yields as ``RunContext.resources``, or as a parameter ``pool: Annotated[Pool, hitl.Resource]``.
     Opened once for each event loop that runs turns, when the first tool that takes it is about to begin; closed when
     the worker, the server or the loop ends. One that cannot be opened suspends the turn (``ResourceUnavailable``).
@@ -298,6 +306,14 @@ def resources(function: Any = None, /, *, name: str | None = None, timeout: floa
     - ``timeout``: seconds that opening may take; None is without limit.
 
     Raises TypeError or ValueError for what cannot be opened so.
+
+    Example:
+        @hitl.resources
+        async def database() -> AsyncIterator[Pool]:
+            async with create_pool("postgresql://localhost/shop") as pool:
+                yield pool
+
+        agent = ReActAgent(tools=[delete_file], resources=database)
     """
     given_name: Any = name
     if given_name is not None and not (isinstance(given_name, str) and given_name):

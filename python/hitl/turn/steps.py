@@ -121,6 +121,13 @@ class _Step:
         says that a crash in the middle of it must not run it again but ask a person; ``retries`` how often it runs
         again, after a pause, when it raised what may pass by itself (see ``hitl.turn.retrying.is_transient``), and
         ``transient`` whether the last such error suspends the turn, to be retried, or is raised.
+
+        Example:
+            rows = await hitl.step(fetch_rows, "2024-01-01")
+
+            @hitl.step(key="charge", once=True)
+            async def charge(cents: int) -> str:
+                return f"charged {cents}"
         """
         if fn is None:
             return StepDecorator(*args, **kwargs)
@@ -220,6 +227,10 @@ class _Patched:
 
     A turn that started before the edit, and already went past this place, gets False in its replay and so keeps to the
     old code; every other turn gets True. One answer per id and turn. ``hitl.patched.sync`` in threads.
+
+    Example:
+        if await hitl.patched("greet-first"):
+            await hitl.step(greet)
     """
 
     def __call__(self, id: str) -> Coroutine[Any, Any, bool]:
@@ -263,8 +274,17 @@ def _random() -> float:
     return draw()
 
 
+def _about(name: str, value: str, example: str) -> str:
+    return (
+        f"``await hitl.{name}()``: {value}, recorded, and the same again in a replay.\n\n"
+        f"``hitl.{name}.sync()`` in threads. Raises RuntimeError outside a hitl run.\n\nExample:\n    {example}"
+    )
+
+
 step = _Step()
-now = _Clock("now", _now, "``await hitl.now()``: the current time, a timezone-aware ``datetime`` in UTC.")
-uuid = _Clock("uuid", _uuid, "``await hitl.uuid()``: a random ``uuid.UUID`` (version 4).")
-random = _Clock("random", _random, "``await hitl.random()``: a float in [0.0, 1.0).")
+now = _Clock(
+    "now", _now, _about("now", "the current time, a timezone-aware ``datetime`` in UTC", "began = await hitl.now()")
+)
+uuid = _Clock("uuid", _uuid, _about("uuid", "a random ``uuid.UUID`` (version 4)", "order = await hitl.uuid()"))
+random = _Clock("random", _random, _about("random", "a float in [0.0, 1.0)", "wins = await hitl.random() < 0.5"))
 patched = _Patched()

@@ -1,4 +1,5 @@
-"""What checkers know of a program that uses hitl: the modules beside this one, and the documents, in pyright and mypy.
+"""What checkers know of a program that uses hitl: the modules beside this one, the examples, the documents and the
+docstrings, in pyright and mypy.
 
 A line that is wrong, for checkers to find, has a comment `# pyright: ignore[...]`; one that no checker complains of any
 more fails the test.
@@ -7,10 +8,7 @@ more fails the test.
 from __future__ import annotations
 
 import ast
-import json
-import os
 import re
-import shutil
 import subprocess
 import sys
 from importlib import import_module
@@ -28,47 +26,34 @@ import hitl.models
 import hitl.planner
 import hitl.testing
 from hitl.serving.options import ServeOptions
+from tests.python.docs import docstrings
 from tests.python.docs.blocks import DOCUMENTS, blocks
-from tests.python.support.frameworks import is_elsewhere
+from tests.python.support.frameworks import ELSEWHERE, is_elsewhere
+from tools.strict_types import complaints, examples_of
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[2]
 PROGRAMS = sorted(path for path in HERE.glob("*.py") if path.name not in ("__init__.py", Path(__file__).name))
+STAND_INS = HERE / "stand_ins"
+"""Interfaces of packages of which the recipes are not tested with the real ones."""
+EXAMPLES = sorted({*(ROOT / "examples").glob("*.py")} - {path for name in ELSEWHERE for path in examples_of(name)})
+"""Those of a framework with an environment of its own are checked there: `tools.frameworks --types`."""
 MODULES = (hitl, hitl.client, hitl.hooks, hitl.middleware, hitl.models, hitl.planner, hitl.testing)
 
 
 @pytest.mark.slow
-def test_pyright_agrees_with_the_programs_and_the_documents(tmp_path: Path) -> None:
-    """With the programs in its strict mode; the fixtures and agents of documents need no annotations."""
+def test_pyright_agrees_with_the_programs_the_examples_and_the_documents(tmp_path: Path) -> None:
+    """With the programs and examples in its strict mode; the fixtures and agents of documents need no annotations."""
     documents = [document for document in DOCUMENTS if not is_elsewhere(document)]
+    snippets: list[Path] = []
     for document in documents:
         name = re.sub(r"\W", "_", document.removesuffix(".md"))
         program = [block.text for block in blocks(document) if block.language == "python"]
-        (tmp_path / f"{name}.py").write_text("\n\n".join(program), encoding="utf-8")
-    (tmp_path / "programs").mkdir()
-    for path in PROGRAMS:
-        shutil.copy(path, tmp_path / "programs")
-    config = {
-        "extraPaths": [str(ROOT / "python"), str(ROOT)],
-        "pythonVersion": "3.11",
-        "strict": ["programs"],
-        "reportUnnecessaryTypeIgnoreComment": "error",
-    }
-    (tmp_path / "pyrightconfig.json").write_text(json.dumps(config), encoding="utf-8")
-    checked = subprocess.run(
-        [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable, "--project", tmp_path],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"},
-        check=False,
-    )
-    assert checked.stdout.startswith("{"), checked.stdout + checked.stderr
-    report = json.loads(checked.stdout)
-    assert report["summary"]["filesAnalyzed"] == len(PROGRAMS) + len(documents)
-    assert [
-        f"{Path(found['file']).name}:{found['range']['start']['line'] + 1}: {found['message']} ({found.get('rule')})"
-        for found in report["generalDiagnostics"]
-    ] == []
+        snippets.append(tmp_path / f"{name}.py")
+        snippets[-1].write_text("\n\n".join(program), encoding="utf-8")
+    snippets.append(tmp_path / "docstrings.py")
+    snippets[-1].write_text(docstrings.program(), encoding="utf-8")
+    assert complaints([*PROGRAMS, *EXAMPLES], snippets, stand_ins=[STAND_INS]) == []
 
 
 @pytest.mark.slow
