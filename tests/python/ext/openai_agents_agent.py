@@ -7,10 +7,12 @@ from typing import Any
 
 from agents import Agent, Model, ModelResponse, RunContextWrapper, Runner, Usage, function_tool, set_tracing_disabled
 from agents.testing import assistant_message, function_call
+from agents.mcp import MCPServer, MCPServerStdio, MCPServerStreamableHttp
 from pydantic import BaseModel
 
 import hitl
-from tests.python.ext.proof import note, stay
+from hitl.ext.openai_agents import as_agent
+from tests.python.ext.proof import ABOUT, note, servers, stay
 
 set_tracing_disabled(True)
 
@@ -108,4 +110,23 @@ async def consult(context: RunContextWrapper[None], script: str) -> str:
     return str(result.final_output)
 
 
-agent = Agent(name="outer", model=Player(), tools=[list_files, delete_file, hold, hold_gated, pick_color, consult])
+def mcp_servers() -> list[MCPServer]:
+    """Where there are any."""
+    shelf, desk = servers()
+    made: list[MCPServer] = []
+    if shelf is not None:
+        gated: Any = {"always": {"tool_names": ["shelf_delete"]}}
+        made.append(MCPServerStreamableHttp({"url": shelf}, name="shelf", require_approval=gated))
+    if desk is not None:
+        options: Any = {"require_approval": {"always": {"tool_names": ["desk_delete"]}}}
+        made.append(MCPServerStdio(desk, name="desk", client_session_timeout_seconds=100, **options))  # type: ignore[arg-type]
+    return made
+
+
+outer = Agent(
+    name="outer",
+    model=Player(),
+    tools=[list_files, delete_file, hold, hold_gated, pick_color, consult],
+    mcp_servers=mcp_servers(),
+)
+agent = as_agent(outer, approvals={"list_files": ABOUT, "delete_file": ABOUT})  # type: ignore[dict-item]
