@@ -49,7 +49,8 @@ class Approvals:
 
     def hold(self, call_id: str | None, name: str, args: Any) -> bool:
         """Whether exactly this call was."""
-        return call_id is not None and self._digests.get(call_id) == _digest(name, args)
+        known = None if call_id is None else self._digests.get(call_id)
+        return known is not None and known == _digest(name, args)
 
     def to_json(self) -> dict[str, str]:
         """All of them, for the outcome of the node that asked."""
