@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from collections.abc import Iterator
@@ -15,8 +14,8 @@ import pytest
 from hitl import ApprovalRequest, Decision, MCPTools, ReActAgent, tool
 from hitl.testing import ScriptedChatClient
 from hitl.tools.mcp import MCPServerError
-from tests.python.support.mcp_over_http import mcp_over_http
 from tests.python.support.local import LocalResult, run_locally
+from tests.python.support.mcp_over_http import mcp_over_http
 
 SERVER = Path(__file__).parent.parent / "support" / "mcp_server.py"
 COMMAND = [sys.executable, str(SERVER)]

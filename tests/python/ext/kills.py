@@ -6,7 +6,7 @@ from contextlib import ExitStack
 
 from tests.python.ext.conftest import serve
 from tests.python.ext.proof import Ledger, answer, approval_of, asked, is_at_rest, results, script
-from tests.python.support.api import Api, Json, ok
+from tests.python.support.api import Json, ok
 from tests.python.support.gate import Gate
 from tests.python.support.waiting import eventually
 

@@ -142,7 +142,15 @@ def of_server(of: BaseTool) -> BaseTool:
 
 agent = create_agent(
     ScriptedModel(),
-    [told(list_files), told(delete_file), hold, hold_gated, pick_color, consult, *map(of_server, asyncio.run(tools_of_servers()))],
+    [
+        told(list_files),
+        told(delete_file),
+        hold,
+        hold_gated,
+        pick_color,
+        consult,
+        *map(of_server, asyncio.run(tools_of_servers())),
+    ],
     middleware=[gate],
     name="outer",
 )

@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from agents import Agent, Model, ModelResponse, RunContextWrapper, Runner, Usage, function_tool, set_tracing_disabled
-from agents.testing import assistant_message, function_call
 from agents.mcp import MCPServer, MCPServerStdio, MCPServerStreamableHttp
+from agents.testing import assistant_message, function_call
 from pydantic import BaseModel
 
 import hitl

@@ -58,7 +58,6 @@ async def test_models_tools_and_finished_nodes_are_told_of_once_and_what_waits_e
         result = await hitl.run(agent, hitl.RunState.from_string(agent, state.to_string()))
     assert result.status == "idle", result.error
     once = {kind: count for kind, count in told.begun.items() if kind.startswith(("llm", "tool", "chain model"))}
-
     assert once == {"llm Says": 3, "chain model": 3, "tool pay": 2}
     assert {kind: told.ended[kind] for kind in once} == once
     assert (told.begun["chain payer"], len(told.ids["chain payer"])) == (3, 1)

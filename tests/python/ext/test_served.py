@@ -21,7 +21,7 @@ from tests.python.ext.proof import (
     script,
     until_places_are_free,
 )
-from tests.python.support.api import Api, Json, ok, problem
+from tests.python.support.api import Api, ok, problem
 from tests.python.support.event_stream import listen
 from tests.python.support.mcp_over_http import mcp_over_http
 from tests.python.support.served import Served

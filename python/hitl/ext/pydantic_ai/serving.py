@@ -95,7 +95,7 @@ class PydanticAI:
         turn = current_turn()
 
         def has_ended_elsewhere() -> bool:
-            """Of a span that ends now: in an earlier run of the turn, or in a later one, since the turn leaves memory."""
+            """Of a span that ends now: in an earlier run of the turn, or in a later one, as the turn leaves memory."""
             return turn.has_ended or not turn.order.is_live
 
         with replay_scope(is_replaying=has_ended_elsewhere):
