@@ -47,6 +47,10 @@ def kill_and_go_on(camp: str, isolation: str, ledger: Ledger, shelf: str | None,
 
         server = stack.enter_context(serve(camp, isolation, ledger.path, store, **environment))
         api = server.api
+        if shelf is not None:
+            gates[3].wait_for_arrival()  # by whoever is connected now; for the first nobody waits any more
+            gates[3].release()
+            gates[3].release()
         for gate in gates[:2]:  # what was not finished, and nobody had to approve, is done again
             gate.wait_until_gone()
             gate.wait_for_arrival()
@@ -63,9 +67,6 @@ def kill_and_go_on(camp: str, isolation: str, ledger: Ledger, shelf: str | None,
         calls_of_the_model = 2 + 2 + 3 + 2  # that of the last is made twice: it had not come back
         done = {"list .": 1, "list x": 1, "delete a": 1, "hold gated": 1, "hold": 2}
         if shelf is not None:
-            gates[3].wait_for_arrival()  # by whoever is connected now; for the first nobody waits any more
-            gates[3].release()
-            gates[3].release()
             says(api.wait(in_call), "shelf has x", "shelf held")
             for name, waits in of_servers.items():
                 session = answer(api, waits, approval_of(api.session(waits), path="a"), YES)

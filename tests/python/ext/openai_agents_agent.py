@@ -112,14 +112,17 @@ async def consult(context: RunContextWrapper[None], script: str) -> str:
 
 def mcp_servers() -> list[MCPServer]:
     """Where there are any."""
+
+    def options(name: str) -> Any:
+        gated = {"always": {"tool_names": [f"{name}_delete"]}}
+        return {"name": name, "require_approval": gated, "client_session_timeout_seconds": 100}
+
     shelf, desk = servers()
     made: list[MCPServer] = []
     if shelf is not None:
-        gated: Any = {"always": {"tool_names": ["shelf_delete"]}}
-        made.append(MCPServerStreamableHttp({"url": shelf}, name="shelf", require_approval=gated))
+        made.append(MCPServerStreamableHttp({"url": shelf}, **options("shelf")))
     if desk is not None:
-        options: Any = {"require_approval": {"always": {"tool_names": ["desk_delete"]}}}
-        made.append(MCPServerStdio(desk, name="desk", client_session_timeout_seconds=100, **options))  # type: ignore[arg-type]
+        made.append(MCPServerStdio(desk, **options("desk")))  # type: ignore[arg-type]
     return made
 
 
