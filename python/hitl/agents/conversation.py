@@ -21,6 +21,7 @@ from hitl.models.chat_client import ModelReply, ModelRequest
 from hitl.models.recording import record_model_call
 from hitl.models.settings import InvalidSettings, ModelSettings
 from hitl.tools.approvals import guard_output, invoke, make_context
+from hitl.turn.limits import passes
 from hitl.turn.permits import Permit, permit, permitted
 from hitl.turn.resources import resources_at_work
 from hitl.turn.runtime import Turn, agent_name, agent_place
@@ -126,7 +127,7 @@ class Conversation:
                 await active.middleware.before_model(active.run)
                 said, doomed = await self._ask_model(active)
                 if (cut := cut_short(active.agent.label, said)) is not None:
-                    await self._turn.passes(said.finish_reason or "", cut)
+                    await passes(self._turn, said.finish_reason or "", cut)
                     continue  # retried: the model is asked again, as if it had said nothing
                 reply = said.message
                 self._history.append(reply)
@@ -154,11 +155,11 @@ class Conversation:
         label = active.agent.label
         if self._requests >= self._granted_requests:
             text = f"{label} asked its model {self._granted_requests} times without coming to an answer"
-            await self._turn.passes("max_steps", MaxStepsExceeded(text))
+            await passes(self._turn, "max_steps", MaxStepsExceeded(text))
             self._granted_requests += self._limits.requests
         if self._tokens >= self._granted_tokens:
             text = f"{label} took {self._tokens:g} tokens without coming to an answer"
-            await self._turn.passes("token_limit", TokenLimitExceeded(f"{text}; its limit is {self._limits.tokens:g}"))
+            await passes(self._turn, "token_limit", TokenLimitExceeded(f"{text}; its limit is {self._limits.tokens:g}"))
             self._granted_tokens = self._tokens + self._limits.tokens
 
     async def _check_complaints(self, active: _ActiveAgent, complaint: str) -> None:
@@ -167,7 +168,7 @@ class Conversation:
         if most is not None and active.complaints >= most:
             times = "once" if most == 1 else f"{most} times"
             text = f"{active.agent.label} was told {times} what is wrong with its answer. {complaint}"
-            await self._turn.passes("output_retries", InvalidOutput(text))
+            await passes(self._turn, "output_retries", InvalidOutput(text))
             active.complaints = 0
         active.complaints += 1
 

@@ -18,6 +18,7 @@ from hitl.journal.codec import decode
 from hitl.journal.error_codec import error_message
 from hitl.messages import ChatMessage
 from hitl.turn.holding import DEFAULT_HOLD
+from hitl.turn.limits import uncaught
 from hitl.turn.runtime import DEFAULT_MAX_PAYLOAD, Turn
 from hitl.turn.schedule import OUTSIDE
 from hitl.turn.watching import watcher_of
@@ -224,7 +225,7 @@ class RunningTurn:
             return {"response": response.to_dict(), "state": [item.to_dict() for item in state]}
         except BaseException as error:  # noqa: BLE001 - an agent that raises SystemExit ends its turn, not the worker
             if self.stopped_as is None:
-                self.turn.uncaught(error)
+                uncaught(self.turn, error)
                 self._raised = error
                 self.failed(error)
             return {"error": describe_error(error)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
@@ -22,6 +23,8 @@ class GateOptions(TypedDict, total=False):
     allowed_decisions: Iterable[DecisionKind]
     approvers: Iterable[str]
     expires_in: float | timedelta
+    source: str
+    metadata: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -68,11 +71,11 @@ async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval 
         description=options.get("description"),
         args_schema=schema,
         tool_call_id=call.call_id,
-        source=call.source,
+        source=_text(call, "source", options.get("source")) or call.source,
         required=required,
         key=call.question_key,
         expires_in=seconds(f"the approval of {call.tool_name}:", options.get("expires_in")),
-        metadata=call.metadata,
+        metadata=_metadata(call, options.get("metadata")),
     )
     try:
         decision = await ask_holding_id(turn, question)
@@ -88,6 +91,22 @@ async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval 
 def edit_note(arguments: Mapping[str, Any]) -> str:
     """What the model is told beside the result of a call whose arguments a person changed."""
     return _core.edited_text(arguments)
+
+
+def _text(call: ForeignCall, name: str, value: object) -> str | None:
+    if value is None or (isinstance(value, str) and value):
+        return value
+    raise TypeError(f"the approval of {call.tool_name}: {name} must be a text, got {type(value).__name__}")
+
+
+def _metadata(call: ForeignCall, said: object) -> dict[str, Any] | None:
+    """What the framework knows of the call, and what is said of its tool, as JSON."""
+    if said is not None and not isinstance(said, Mapping):
+        raise TypeError(f"the approval of {call.tool_name}: metadata must be a dict, got {type(said).__name__}")
+    if not said:
+        return call.metadata
+    plain: dict[str, Any] = json.loads(_core.to_json({**(call.metadata or {}), **said}))
+    return plain
 
 
 def _usable(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -22,11 +22,11 @@ from typing import Any, TypeVar, cast
 
 from hitl.errors import HitlError, InterruptExpired, Parked, ToolRejected
 from hitl.journal.account import Limits, RuleChanges, usage_of
-from hitl.journal.codec import fingerprint
 from hitl.journal.error_codec import decode_error, encode_error
 from hitl.journal.ports import ApprovalMembers, InterruptRequest, StepIdentity, TurnPort
 from hitl.turn import bodies
 from hitl.turn.holding import DEFAULT_HOLD
+from hitl.turn.naming import StepNames
 from hitl.turn.order import Order
 from hitl.turn.permits import asked_inside, current_permit
 from hitl.turn.places import Place, StepScope, place_var
@@ -135,7 +135,7 @@ class Turn:
         """What a tool call's id stands for, once approval was asked for: see ``hitl.tools.asking``."""
         self.let_through: set[str] = set()
         """Tools whose calls have stopped to ask whether they may run, and were answered."""
-        self._keys: dict[str, int] = {}
+        self.names = StepNames()
         self.patches: dict[str, bool] = {}
         """What ``hitl.patched`` said in this turn."""
         self.typed = TypedQuestions(journal or [])
@@ -229,36 +229,11 @@ class Turn:
         for _, again in stalled.values():
             again()
 
-    async def passes(self, limit: str, error: HitlError) -> None:
-        """Return where the turn was suspended at this very limit and has been retried since, else raise ``error``. One
-        that nobody catches suspends the turn."""
-        place = self.enter_call()
-        step = self._identify(place, "limit", limit, None, None, None)
-        path = step["path"]
-        if self.limits.is_recorded(path):
-            self.order.claim(step, False)
-            future = self.order.expect(path, place.next_number())
-            try:
-                await future
-            except asyncio.CancelledError:
-                self.order.withdraw(path)
-                raise
-            if self.limits.is_lifted(path):
-                return
-        self.limits.reached(error, step)
-        raise error
-
-    def uncaught(self, error: BaseException) -> None:
-        """The agent ends with this error: where a limit is the reason, the journal says which."""
-        step = self.limits.reason(error)
-        if step is not None and self.order.is_live and not self.has_ended:
-            self.order.records.send_step(step, {"value": None})
-
     def has_rules_for(self, tool_name: str, arguments: dict[str, Any], *keys: str) -> bool:
         """Whether rules may have a say in this call, which needs no approval by itself and is made here and now.
         ``keys``: of its question and of its step, where they are named."""
         place = self._here()
-        paths = [self._numbered(place.keyed_step(key)) for key in keys] or [place.following_step()]
+        paths = [self.names.numbered(place.keyed_step(key)) for key in keys] or [place.following_step()]
         return self._rule_changes.hold_for(tool_name, arguments, *paths)
 
     @property
@@ -299,38 +274,6 @@ class Turn:
             self.order.convert(place.step)
         return place
 
-    def _identify(
-        self,
-        place: Place,
-        kind: str,
-        name: str,
-        key: str | None,
-        location: str | None,
-        arguments: Mapping[str, Any] | None,
-    ) -> StepIdentity:
-        if not isinstance(name, str):
-            raise TypeError(f"the name of a {kind} step must be a str, got {type(name).__name__}")
-        if key is None:
-            path = place.next_step()
-        else:
-            # A decorated step that is called in a loop has one key: later uses are told apart by their number.
-            named = place.keyed_step(key)
-            path = self._numbered(named)
-            self._keys[named] = self._keys.get(named, 0) + 1
-        return {
-            "path": path,
-            "key": key,
-            "kind": kind,
-            "name": name,
-            "location": location,
-            "arguments": {} if arguments is None else {n: fingerprint(v) for n, v in arguments.items()},
-        }
-
-    def _numbered(self, path: str) -> str:
-        """The path of the next use of a key."""
-        uses = self._keys.get(path, 0) + 1
-        return path if uses <= 1 else f"{path}#{uses}"
-
     # -- steps ----------------------------------------------------------------------------------------------------
 
     async def run_step(
@@ -364,7 +307,7 @@ class Turn:
         is suspended.
         """
         place = self.enter_call()
-        step = self._identify(place, kind, name, key, location, arguments)
+        step = self.names.identify(place, kind, name, key, location, arguments)
         if tool_call_id is not None:
             step["tool_call_id"] = tool_call_id
         path = step["path"]
@@ -454,7 +397,7 @@ class Turn:
         while scope is not None:
             scope.asked = True
             scope = scope.outer
-        step = self._identify(place, "interrupt", type, key, location, {"payload": payload})
+        step = self.names.identify(place, "interrupt", type, key, location, {"payload": payload})
         if tool_call_id is not None:
             step["tool_call_id"] = tool_call_id
         request = self.request(

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import select
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -18,6 +15,7 @@ from hitl import ApprovalRequest, Decision, MCPTools, ReActAgent, tool
 from hitl.testing import ScriptedChatClient
 from hitl.tools.mcp import MCPServerError
 from tests.python.support.local import LocalResult, run_locally
+from tests.python.support.mcp_over_http import mcp_over_http
 
 SERVER = Path(__file__).parent.parent / "support" / "mcp_server.py"
 COMMAND = [sys.executable, str(SERVER)]
@@ -39,19 +37,8 @@ async def run(
 def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A server over HTTP that wants the token `t`."""
     place = tmp_path_factory.mktemp("mcp") / "url"
-    environment = {**os.environ, "HITL_TEST_TOKEN": "t"}
-    with subprocess.Popen([*COMMAND, "--http", str(place)], stderr=subprocess.PIPE, env=environment) as process:
-        watch = select.poll()
-        assert process.stderr is not None
-        watch.register(process.stderr, select.POLLHUP)
-        try:
-            while not place.exists():
-                # Ends at once when the server dies; else it looks again a little later.
-                if watch.poll(20):
-                    raise RuntimeError(process.stderr.read().decode())
-            yield place.read_text()
-        finally:
-            process.terminate()
+    with mcp_over_http([str(SERVER)], place, HITL_TEST_TOKEN="t") as url:
+        yield url
 
 
 def over_http(url: str, **options: Any) -> MCPTools:

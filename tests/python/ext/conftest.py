@@ -29,6 +29,13 @@ agent = "inner"
 when = "args.folder == 'audited'"
 
 [[rule]]
+name = "listed"
+effect = "ask"
+tool = "list_files"
+agent = "outer"
+when = "args.folder == 'listed'"
+
+[[rule]]
 name = "scratch"
 effect = "allow"
 tool = "delete_file"
@@ -72,7 +79,7 @@ def served(camp: str, isolation: str, ledger: Ledger, tmp_path_factory: pytest.T
         yield stack.enter_context(serve(camp, isolation, ledger.path, store))
 
 
-def serve(camp: str, isolation: str, ledger: Path, store: str) -> Served:
+def serve(camp: str, isolation: str, ledger: Path, store: str, **environment: str) -> Served:
     rules = ledger.with_suffix(".toml")
     rules.write_text(RULES)
     return Served(
@@ -80,7 +87,7 @@ def serve(camp: str, isolation: str, ledger: Path, store: str) -> Served:
         store=store,
         isolation=isolation,
         policy=rules,
-        environment={"LEDGER": str(ledger)},
+        environment={"LEDGER": str(ledger), **environment},
         park_after=0,
         workers=4,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -10,11 +11,11 @@ from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
-from langchain_core.tools import tool
+from langchain_core.tools import BaseTool, tool
 from langgraph.types import interrupt
 from pydantic import BaseModel
 
-from tests.python.ext.proof import note, stay
+from tests.python.ext.proof import ABOUT, note, servers, stay
 
 
 class Color(BaseModel):
@@ -98,6 +99,8 @@ gate = HumanInTheLoopMiddleware(
     {
         "delete_file": {"allowed_decisions": ["approve", "edit", "reject", "respond"]},
         "hold_gated": True,
+        "shelf_delete": True,
+        "desk_delete": True,
     },
     interrupt_mode="per_call",
 )
@@ -113,9 +116,41 @@ def consult(script: str) -> str:
     return str(result["messages"][-1].text)
 
 
+async def tools_of_servers() -> list[Any]:
+    """The MCP servers' tools, where there are any."""
+    shelf, desk = servers()
+    connections: dict[str, Any] = {}
+    if shelf is not None:
+        connections["shelf"] = {"transport": "http", "url": shelf}
+    if desk is not None:
+        connections["desk"] = {"transport": "stdio", **desk}
+    if not connections:
+        return []
+    from langchain_mcp_adapters.client import MultiServerMCPClient
+
+    return list(await MultiServerMCPClient(connections).get_tools())
+
+
+def told(of: BaseTool) -> BaseTool:
+    """The outer agent's own tool, with what people are told of it."""
+    return of.model_copy(update={"metadata": {"hitl": {"source": ABOUT["source"]}, **ABOUT["metadata"]}})
+
+
+def of_server(of: BaseTool) -> BaseTool:
+    return of.model_copy(update={"metadata": {"hitl": {"source": f"mcp:{of.name.partition('_')[0]}"}}})
+
+
 agent = create_agent(
     ScriptedModel(),
-    [list_files, delete_file, hold, hold_gated, pick_color, consult],
+    [
+        told(list_files),
+        told(delete_file),
+        hold,
+        hold_gated,
+        pick_color,
+        consult,
+        *map(of_server, asyncio.run(tools_of_servers())),
+    ],
     middleware=[gate],
     name="outer",
 )

@@ -6,11 +6,13 @@ import json
 from typing import Any
 
 from agents import Agent, Model, ModelResponse, RunContextWrapper, Runner, Usage, function_tool, set_tracing_disabled
+from agents.mcp import MCPServer, MCPServerStdio, MCPServerStreamableHttp
 from agents.testing import assistant_message, function_call
 from pydantic import BaseModel
 
 import hitl
-from tests.python.ext.proof import note, stay
+from hitl.ext.openai_agents import as_agent
+from tests.python.ext.proof import ABOUT, note, servers, stay
 
 set_tracing_disabled(True)
 
@@ -108,4 +110,26 @@ async def consult(context: RunContextWrapper[None], script: str) -> str:
     return str(result.final_output)
 
 
-agent = Agent(name="outer", model=Player(), tools=[list_files, delete_file, hold, hold_gated, pick_color, consult])
+def mcp_servers() -> list[MCPServer]:
+    """Where there are any."""
+
+    def options(name: str) -> Any:
+        gated = {"always": {"tool_names": [f"{name}_delete"]}}
+        return {"name": name, "require_approval": gated, "client_session_timeout_seconds": 100}
+
+    shelf, desk = servers()
+    made: list[MCPServer] = []
+    if shelf is not None:
+        made.append(MCPServerStreamableHttp({"url": shelf}, **options("shelf")))
+    if desk is not None:
+        made.append(MCPServerStdio(desk, **options("desk")))  # type: ignore[arg-type]
+    return made
+
+
+outer = Agent(
+    name="outer",
+    model=Player(),
+    tools=[list_files, delete_file, hold, hold_gated, pick_color, consult],
+    mcp_servers=mcp_servers(),
+)
+agent = as_agent(outer, approvals={"list_files": ABOUT, "delete_file": ABOUT})  # type: ignore[dict-item]

@@ -8,6 +8,9 @@ for a framework makes an `agent` of it, with these tools:
 - `pick_color()` is a question whose answer is `{"hex": "#..."}`,
 - `consult(rounds)` lets a nested agent, `inner`, work through rounds of its own.
 
+Where there are MCP servers (`servers`) it has their tools as well, named after each of them: `shelf_list(folder)`,
+`shelf_delete(path)`, which needs approval, and `shelf_hold(port)`.
+
 Each call of a model and of a tool is a line of the ledger, which lives as long as the test.
 """
 
@@ -16,6 +19,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -31,6 +35,9 @@ CAMPS = {
 }
 """The agents that are proved, by framework."""
 
+WITHOUT_SERVERS = {"langgraph"}
+"""Frameworks that speak to MCP servers in no environment but one of their own: `test_langchain_mcp.py`."""
+
 REJECTED = dict.fromkeys(CAMPS, "User rejected delete_file: keep it") | {
     "langgraph": "User rejected the tool call for `delete_file` with reason: keep it",
 }
@@ -40,6 +47,9 @@ EDITED = dict.fromkeys(CAMPS, '[A person changed the arguments of this call to {
     "langgraph": 'Executed instead: delete_file with arguments {"path": "other"}.',
 }
 """What it is told of a call whose path a person changed to `other`."""
+
+ABOUT: dict[str, Any] = {"source": "files:local", "metadata": {"team": "ops"}}
+"""What people are told of `list_files` and `delete_file` of the outer agent."""
 
 Round = list[tuple[str, Json]]
 
@@ -72,6 +82,12 @@ async def stay(port: int) -> None:
         writer.close()
 
 
+def servers() -> tuple[str | None, dict[str, Any] | None]:
+    """The URL of the MCP server `shelf`, and what starts `desk`, which speaks over stdin: each where there is one."""
+    desk = {"command": sys.executable, "args": ["-m", "tests.python.ext.shelf", "desk"], "env": dict(os.environ)}
+    return os.environ.get("SHELF"), desk if "DESK" in os.environ else None
+
+
 # -- for the test ------------------------------------------------------------------------------------------------------
 
 
@@ -100,6 +116,14 @@ def approval_of(session: Json, **args: Any) -> str:
     assert len(found) == 1, session["interrupts"]
     interrupt_id: str = found[0]
     return interrupt_id
+
+
+def asked(api: Api, message: str, questions: int) -> tuple[str, Json]:
+    """A session of its own for a message; its id, and what it is once that many questions are open."""
+    session_id = api.create()
+    session = api.settled(session_id, message, questions)
+    assert len(session["interrupts"] or []) == questions, session
+    return session_id, session
 
 
 def results(session: Json) -> list[str]:

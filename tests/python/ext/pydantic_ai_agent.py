@@ -10,7 +10,7 @@ from pydantic_ai import Agent, CallDeferred, ModelMessage, ModelResponse, RunCon
 from pydantic_ai.messages import ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from tests.python.ext.proof import note, stay
+from tests.python.ext.proof import ABOUT, note, servers, stay
 
 
 class Color(BaseModel):
@@ -41,18 +41,33 @@ def script_of(message: ModelMessage) -> dict[str, Any] | None:
     return None
 
 
-agent = Agent(FunctionModel(play), name="outer")
+def toolsets() -> list[Any]:
+    """The MCP servers, where there are any."""
+    shelf, desk = servers()
+    if shelf is None and desk is None:
+        return []
+    # Here, for they take seconds.
+    from fastmcp.client.transports import StdioTransport
+    from pydantic_ai.mcp import MCPToolset
+    from pydantic_ai.toolsets import ApprovalRequiredToolset
+
+    made = [] if shelf is None else [MCPToolset(shelf, id="shelf")]
+    made += [] if desk is None else [MCPToolset(StdioTransport(**desk), id="desk", init_timeout=100)]
+    return [ApprovalRequiredToolset(each, lambda ctx, tool, args: tool.name.endswith("_delete")) for each in made]
+
+
+agent = Agent(FunctionModel(play), name="outer", toolsets=toolsets())
 helper = Agent(FunctionModel(play), name="inner")
 
 
-@agent.tool_plain
+@agent.tool_plain(metadata={"hitl": ABOUT})
 @helper.tool_plain
 async def list_files(folder: str) -> str:
     note(f"list {folder}")
     return f"files of {folder}"
 
 
-@agent.tool_plain(requires_approval=True)
+@agent.tool_plain(requires_approval=True, metadata={"hitl": {"source": ABOUT["source"]}, **ABOUT["metadata"]})
 @helper.tool_plain(requires_approval=True)
 def delete_file(path: str) -> str:
     note(f"delete {path}")

@@ -10,7 +10,8 @@ from strands import Agent, ToolContext, tool
 from strands.models import Model
 from strands.vended_interventions.hitl import HumanInTheLoop
 
-from tests.python.ext.proof import note, stay
+from hitl.ext.strands import as_agent
+from tests.python.ext.proof import ABOUT, note, servers, stay
 
 
 class Player(Model):
@@ -107,14 +108,39 @@ async def consult(script: str) -> str:
     return str(result).strip()
 
 
+def clients() -> list[Any]:
+    """Of the MCP servers, where there are any."""
+    shelf, desk = servers()
+    if shelf is None and desk is None:
+        return []
+    # Here, for they take a second.
+    from mcp import StdioServerParameters, stdio_client
+    from mcp.client.streamable_http import streamable_http_client
+    from strands.tools.mcp import MCPClient
+
+    made = [] if shelf is None else [MCPClient(lambda: streamable_http_client(shelf))]
+    if desk is not None:
+        made.append(MCPClient(lambda: stdio_client(StdioServerParameters(**desk)), startup_timeout=100))
+    return made
+
+
 def approval() -> HumanInTheLoop:
-    return HumanInTheLoop(allowed_tools=["*", "!delete_file", "!hold_gated"])
+    gated = ("delete_file", "hold_gated", "shelf_delete", "desk_delete")
+    return HumanInTheLoop(allowed_tools=["*", *(f"!{name}" for name in gated)])
 
 
 helper = Agent(Player(), name="inner", tools=[list_files, delete_file], interventions=[approval()])
-agent = Agent(
-    Player(),
-    name="outer",
-    tools=[list_files, delete_file, hold, hold_gated, pick_color, consult],
-    interventions=[approval()],
-)
+
+
+CLIENTS = clients()
+
+
+def make() -> Any:
+    """One for each turn: it connects when it is made, where nobody has yet."""
+    tools = [list_files, delete_file, hold, hold_gated, pick_color, consult, *CLIENTS]
+    outer = Agent(Player(), name="outer", tools=tools, interventions=[approval()])
+    of_servers = {f"{name}_delete": {"source": f"mcp:{name}"} for name in ("shelf", "desk")}
+    return as_agent(outer, approvals={"list_files": ABOUT, "delete_file": ABOUT, **of_servers})  # type: ignore[dict-item]
+
+
+agent = make if CLIENTS else make()

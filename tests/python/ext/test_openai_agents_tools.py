@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from openai.types.responses.response_output_item import McpApprovalRequest
 import hitl
 from hitl.ext.openai_agents import as_agent
 from tests.python.ext.openai_agents_runs import APPROVE, Says, payer, proved
+from tests.python.support.mcp_over_http import mcp_over_http
 from tests.python.support.prefixes import Effects
 from tests.python.support.served import ROOT
 
@@ -159,19 +161,9 @@ async def test_a_server_that_cannot_be_started_fails_the_turn() -> None:
 
 
 @pytest.fixture
-def mcp_url(tmp_path: Path) -> Any:
-    import subprocess
-
-    from tests.python.support.waiting import eventually
-
-    path = tmp_path / "url"
-    process = subprocess.Popen([sys.executable, str(SERVER), "--http", str(path)])
-    try:
-        eventually(path.exists, True)
-        yield path.read_text()
-    finally:
-        process.terminate()
-        process.wait()
+def mcp_url(tmp_path: Path) -> Iterator[str]:
+    with mcp_over_http([str(SERVER)], tmp_path / "url") as url:
+        yield url
 
 
 # -- shells, patches, text ---------------------------------------------------------------------------------------------

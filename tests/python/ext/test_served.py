@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.python.ext.conftest import serve
+from tests.python.ext.kills import kill_and_go_on
 from tests.python.ext.proof import (
     EDITED,
     REJECTED,
+    WITHOUT_SERVERS,
     Ledger,
     answer,
     approval_of,
+    asked,
     inner,
-    is_at_rest,
     results,
     script,
     until_places_are_free,
 )
-from tests.python.support.api import Api, Json, ok, problem
+from tests.python.support.api import Api, ok, problem
 from tests.python.support.event_stream import listen
-from tests.python.support.gate import Gate
+from tests.python.support.mcp_over_http import mcp_over_http
 from tests.python.support.served import Served
 from tests.python.support.waiting import eventually
 
@@ -34,13 +35,6 @@ YES = {"type": "approve"}
 @pytest.fixture
 def api(served: Served) -> Api:
     return served.api
-
-
-def asked(api: Api, message: str, questions: int) -> tuple[str, Json]:
-    session_id = api.create()
-    session = api.settled(session_id, message, questions)
-    assert len(session["interrupts"] or []) == questions, session
-    return session_id, session
 
 
 def test_two_gated_calls_are_answered_one_by_one_and_each_runs_when_it_is_answered(api: Api, ledger: Ledger) -> None:
@@ -181,39 +175,33 @@ def test_rules_hold_for_every_tool_of_every_agent(api: Api, ledger: Ledger) -> N
     assert ledger.since(before) == done
 
 
-def test_each_finished_call_is_made_once_whatever_is_killed(camp: str, isolation: str, tmp_path: Path) -> None:
-    """SIGKILL while one turn waits, one is in a call of its model, one in a tool and one in an approved tool."""
-    ledger, store = Ledger(tmp_path / "ledger"), f"sqlite:{tmp_path / 'hitl.db'}"
-    with ExitStack() as stack:
-        gates = [stack.enter_context(Gate()) for _ in range(3)]
-        model, tool, gated = (gate.port for gate in gates)
-        server = stack.enter_context(serve(camp, isolation, ledger.path, store))
-        api = server.api
-        waiting, _ = asked(api, script([LIST, A]), 1)
-        in_approved, session = asked(api, script([("hold_gated", {"port": gated})]), 1)
-        ok(api.resume(in_approved, approval_of(session, port=gated), YES))
-        in_model, in_tool = api.create(), api.create()
-        api.send(in_model, script(hold_model=model))
-        api.send(in_tool, script([("list_files", {"folder": "x"})], [("hold", {"port": tool})]))
-        for gate in gates:
-            gate.wait_for_arrival()
-        server.kill()
+def test_who_is_asked_sees_where_a_tool_is_from_and_what_is_known_of_it(api: Api) -> None:
+    """Also where the rule asks, and the tool by itself would not have."""
+    session_id, session = asked(api, script([("list_files", {"folder": "listed"}), A], [B]), 2)
+    by_rule, by_tool = sorted(session["interrupts"], key=lambda each: each["payload"]["tool_name"], reverse=True)
+    assert (by_rule["rule"], by_tool["rule"]) == ("policy:listed", None)
+    for question in (by_rule, by_tool):
+        assert question["tool_source"] == "files:local"
+        assert question["metadata"] == {"team": "ops"}
+    answer(api, session_id, by_rule["interrupt_id"], YES, questions=1)
+    session = answer(api, session_id, by_tool["interrupt_id"], {**YES, "always": True})
+    assert results(session) == ["files of listed", "deleted a", "deleted b"]
+    grants = ok(api.get(f"/sessions/{session_id}/grants"))
+    assert [(each["tool"], each["tool_source"]) for each in grants] == [("delete_file", "files:local")]
 
-        server = stack.enter_context(serve(camp, isolation, ledger.path, store))
-        api = server.api
-        for gate in gates[:2]:  # what was not finished, and nobody had to approve, is done again
-            gate.wait_until_gone()
-            gate.wait_for_arrival()
-            gate.release()
-        eventually(lambda: is_at_rest(api, in_approved, 1), True)
-        (unknown,) = api.session(in_approved)["interrupts"]
-        assert unknown["type"] == "unknown_outcome"
-        outcome = {"outcome": "done", "result": "held"}
-        assert results(answer(api, in_approved, unknown["interrupt_id"], outcome)) == ["held"]
-        session = answer(api, waiting, approval_of(api.session(waiting), path="a"), YES)
-        assert results(session) == ["files of .", "deleted a"]
-        assert results(api.wait(in_model)) == []
-        assert results(api.wait(in_tool)) == ["files of x", "held"]
-        calls_of_the_model = 2 + 2 + 3 + 2  # that of the last is made twice: it had not come back
-        done = {"list .": 1, "list x": 1, "delete a": 1, "hold gated": 1, "hold": 2}
-        assert ledger.counts == {"model": calls_of_the_model, **done}
+
+@pytest.fixture(scope="module")
+def shelf(camp: str, ledger: Ledger, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str | None]:
+    """The URL of an MCP server; None for the framework that has none here."""
+    if camp in WITHOUT_SERVERS:
+        yield None
+        return
+    place = tmp_path_factory.mktemp("shelf") / "url"
+    with mcp_over_http(["-m", "tests.python.ext.shelf", "shelf"], place, LEDGER=str(ledger.path)) as url:
+        yield url
+
+
+def test_each_finished_call_is_made_once_whatever_is_killed(
+    camp: str, isolation: str, ledger: Ledger, shelf: str | None, tmp_path: Path
+) -> None:
+    kill_and_go_on(camp, isolation, ledger, shelf, f"sqlite:{tmp_path / 'hitl.db'}")

@@ -5,8 +5,12 @@ import socket
 import sys
 from typing import Any
 
-from mcp.server import MCPServer
-from mcp.server.mcpserver.exceptions import ToolError
+try:
+    from mcp.server import MCPServer
+    from mcp.server.mcpserver.exceptions import ToolError
+except ImportError:  # of a framework that is not yet at the second release of the library
+    from mcp.server.fastmcp import FastMCP as MCPServer
+    from mcp.server.fastmcp.exceptions import ToolError
 
 server = MCPServer("shelf")
 written: list[str] = []
@@ -49,7 +53,7 @@ def die() -> str:
     os._exit(1)
 
 
-def serve_http(path: str) -> None:
+def serve_http(server: MCPServer, path: str) -> None:
     """Serve on a free port, and write the URL to `path` once it can be reached."""
     import uvicorn
     from starlette.types import Receive, Scope, Send
@@ -82,6 +86,6 @@ def serve_http(path: str) -> None:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--http"]:
-        serve_http(sys.argv[2])
+        serve_http(server, sys.argv[2])
     else:
         server.run()

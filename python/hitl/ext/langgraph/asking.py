@@ -20,8 +20,11 @@ from hitl import _core
 from hitl.decisions import DecisionKind
 from hitl.errors import InterruptExpired, ToolRejected
 from hitl.ext.gating import ForeignCall, GateOptions, approve
-from hitl.ext.langgraph.inside import Approvals, tool_of
+from hitl.ext.langgraph.inside import Approvals, own_tool_of, tool_of
 from hitl.turn.runtime import Turn
+
+OPTIONS: Final = "hitl"
+"""The member of a tool's ``metadata`` with our options."""
 
 QUESTION: Final = "question"
 """The type of a question whose value names none."""
@@ -52,6 +55,17 @@ def args_schema_of(tool: Any) -> dict[str, Any] | None:
         return schema
     make = getattr(schema, "model_json_schema", None)
     return None if make is None else cast(dict[str, Any], make())
+
+
+def options_of(tool: Any) -> GateOptions:
+    """What a tool says in its ``metadata`` about its approval: ``{"hitl": {...}}``. What else is there is kept with
+    the question, as ``metadata`` of its own."""
+    said = dict(getattr(tool, "metadata", None) or {})
+    own = said.pop(OPTIONS, None)
+    options: dict[str, Any] = dict(own) if isinstance(own, Mapping) else {}
+    if said:
+        options["metadata"] = {**to_jsonable_python(said, fallback=repr), **options.get("metadata", {})}
+    return cast(GateOptions, options)
 
 
 # -- approvals ---------------------------------------------------------------------------------------------------------
@@ -93,7 +107,8 @@ async def _decide(
     approvals: Approvals,
 ) -> dict[str, Any]:
     """One decision, in LangChain's words."""
-    options: GateOptions = {"allowed_decisions": allowed}
+    options: GateOptions = {**options_of(own_tool_of(call["name"])), "allowed_decisions": allowed}
+    options.pop("description", None)  # the middleware has words for it
     if description:
         options["description"] = description
     foreign = ForeignCall(

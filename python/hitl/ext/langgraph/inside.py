@@ -11,7 +11,7 @@ from weakref import WeakKeyDictionary
 
 from hitl import _core
 from hitl.turn.places import place_var
-from hitl.turn.runtime import Turn, current_turn
+from hitl.turn.runtime import Turn, agent_name, current_turn
 from hitl.turn.schedule import is_counted
 
 
@@ -49,7 +49,8 @@ class Approvals:
 
     def hold(self, call_id: str | None, name: str, args: Any) -> bool:
         """Whether exactly this call was."""
-        return call_id is not None and self._digests.get(call_id) == _digest(name, args)
+        known = None if call_id is None else self._digests.get(call_id)
+        return known is not None and known == _digest(name, args)
 
     def to_json(self) -> dict[str, str]:
         """All of them, for the outcome of the node that asked."""
@@ -76,9 +77,18 @@ tools_var: contextvars.ContextVar[dict[str, Any]] = contextvars.ContextVar("hitl
 """The tools of the graph that is served, by name."""
 
 
+graph_name_var: contextvars.ContextVar[str | None] = contextvars.ContextVar("hitl_langgraph_name")
+"""What the graph that is served calls itself."""
+
+
 def tool_of(name: str) -> Any:
     """A tool of the graph that is served; None for what only a nested graph has."""
     return tools_var.get({}).get(name)
+
+
+def own_tool_of(name: str) -> Any:
+    """The same, where it is the served graph that speaks; None in a nested one, which may call another tool so."""
+    return tool_of(name) if agent_name.get() in (None, graph_name_var.get(None)) else None
 
 
 # -- ids that are the same in a replay ---------------------------------------------------------------------------------

@@ -157,6 +157,8 @@ class _Reader(AsyncCallbackHandler, _StreamingCallbackHandler[Any]):
     """Asks the model to say its words one by one, and shows them."""
 
     run_inline = True
+    ignore_chat_model = True
+    """It wants no beginnings: for those LangChain would make one text of the whole conversation, at each request."""
 
     def __init__(self, turn: Turn) -> None:
         self._turn = turn

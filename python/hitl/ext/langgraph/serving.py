@@ -17,7 +17,7 @@ from pydantic_core import to_json
 
 from hitl.errors import AgentLoadError
 from hitl.ext.langgraph import hooks as hooks  # lets turns in
-from hitl.ext.langgraph.inside import next_uuid, tools_var
+from hitl.ext.langgraph.inside import graph_name_var, next_uuid, tools_var
 from hitl.ext.langgraph.keeping import MESSAGES, PastTurns, TurnSaver, reply_of, turn_of
 from hitl.ext.langgraph.messages import prompt_of
 from hitl.ext.langgraph.models import retries_var, stream_var
@@ -119,6 +119,7 @@ class LangGraph:
         retries_var.set(self._retries)
         stream_var.set(self._stream)
         tools_var.set(self._tools)
+        graph_name_var.set(self.graph.name)
         agent_name.set(None)
         past, saver = PastTurns(state), TurnSaver()
         thread = turn.session_id or turn.turn_id

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from langchain_core.messages import ToolMessage
 from langgraph._internal._constants import CONF, CONFIG_KEY_SCRATCHPAD
@@ -15,8 +15,8 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 
 from hitl.decisions import Approval
 from hitl.errors import InterruptExpired, ToolRejected
-from hitl.ext.gating import ForeignCall, GateOptions, approve, edit_note
-from hitl.ext.langgraph.asking import args_schema_of
+from hitl.ext.gating import ForeignCall, approve, edit_note
+from hitl.ext.langgraph.asking import args_schema_of, options_of
 from hitl.ext.langgraph.inside import Approvals, approvals_of
 from hitl.ext.langgraph.nodes import until_answered
 from hitl.ext.langgraph.wire import from_wire, to_wire
@@ -24,9 +24,6 @@ from hitl.turn.runtime import Turn, current_turn
 
 Execute = Callable[[ToolCallRequest, Any], Awaitable[Any]]
 """Runs a call as LangGraph does, with a config."""
-
-OPTIONS: Final = "hitl"
-"""The member of a tool's ``metadata`` with our options."""
 
 _WIRE: Final = "langchain"
 
@@ -79,7 +76,7 @@ async def _ask_rules(turn: Turn, request: ToolCallRequest, call: ForeignCall) ->
     if not turn.has_rules_for(call.tool_name, call.arguments, call.question_key, call.step_key):
         return None
     schema = args_schema_of(request.tool)
-    options = cast(GateOptions, ((request.tool and request.tool.metadata) or {}).get(OPTIONS) or {})
+    options = options_of(request.tool)
     asked = ForeignCall(call.tool_name, call.arguments, call.call_id, args_schema=schema, options=options)
     return await approve(turn, asked, required=False)
 

@@ -92,7 +92,13 @@ class PydanticAI:
     async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
         """One run of the agent, which goes on from the session's messages."""
         own = [] if HitlDurability.from_agent(self.agent) is not None else [self._durability]
-        with replay_scope():
+        turn = current_turn()
+
+        def has_ended_elsewhere() -> bool:
+            """Of a span that ends now: in an earlier run of the turn, or in a later one, as the turn leaves memory."""
+            return turn.has_ended or not turn.order.is_live
+
+        with replay_scope(is_replaying=has_ended_elsewhere):
             result = await self.agent.run(
                 prompt_of(message),
                 message_history=history_of(state) or None,
