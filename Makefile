@@ -145,7 +145,7 @@ bench-layers: ## Measure the layers of the core by themselves, each beside its l
 	cargo bench --locked --no-default-features $(ARGS)
 
 demo: setup ## Serve the example agent on port 8000; chat with it: .venv/bin/hitl chat
-	$(IN_VENV) hitl serve examples.file_agent:agent
+	$(IN_VENV) hitl demo
 
 wheel: $(VENV)/.tools ## Build the wheel and the sdist into dist/
 	$(IN_VENV) maturin build --locked --release --sdist --out dist

@@ -14,7 +14,7 @@ from hitl.driver.shapes import LoadedAgent, as_agent
 from hitl.errors import AgentLoadError
 from hitl.turn.rebound import rebind
 
-_FORM = "write it as MODULE:ATTR, for example examples.file_agent:agent"
+_FORM = "write it as MODULE:ATTR, for example hitl.examples.file_agent:agent"
 
 
 def load_agent(spec: str) -> LoadedAgent:
