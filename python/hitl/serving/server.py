@@ -240,6 +240,11 @@ def serve(agent: Any, **options: Any) -> int:
     if isinstance(agent, ServeOptions):
         options = {field.name: getattr(agent, field.name) for field in fields(agent)} | options
         agent = options.pop("agent")
+    return serve_saying(lambda url: f"{agent} is served on {url}", agent, **options)
+
+
+def serve_saying(words: Callable[[str], str], agent: Agent | str, **options: Unpack[ServerOptions]) -> int:
+    """`serve`, which prints what `words` makes of the URL once it listens."""
     server = Server(agent, **options)
     require_tested()
     isolation.hide()
@@ -254,7 +259,7 @@ def serve(agent: Any, **options: Any) -> int:
                 hint = f"\n\nhint: {error.hint}" if error.hint else ""
                 print(f"error: {error}{hint}", file=sys.stderr)
                 return _EXIT_CODES.get(error.kind, _RUNTIME_ERROR)
-            print(f"{agent} is served on {server.url}", flush=True)
+            print(words(server.url), flush=True)
             over = signals.tell_when(server.wait)
             signals.wait()
             if over.done():
