@@ -44,15 +44,16 @@ EXAMPLES = {
 }
 """What can be served, by the name that the command takes."""
 
+PORT = ServeOptions(agent=EXAMPLES["files"].agent).port
+"""The one of `hitl serve`, which `hitl chat` is told in every document."""
+
 KEYS = ("OPENAI_API_KEY", "OPENROUTER_API_KEY")
 """What an example would ask a real model with."""
 
 
 def demo(
     name: Annotated[Literal["files", "shop", "colors"], typer.Argument(help="Which example.")] = "files",
-    port: Annotated[
-        int, typer.Option("--port", envvar="HITL_PORT", help="Port; 0 takes a free one.")
-    ] = ServeOptions.port,
+    port: Annotated[int, typer.Option("--port", envvar="HITL_PORT", help="Port; 0 takes a free one.")] = PORT,
 ) -> None:
     """Serve an example, without a key or a project, until Ctrl-C. What it asks is kept in ./.hitl."""
     example = EXAMPLES[name]
@@ -100,13 +101,7 @@ def this_command() -> str:
 def _serve(example: Example, options: ServeOptions) -> int:
     from hitl.serving.server import serve_saying
 
-    return serve_saying(
-        lambda url: what_next(example, url),
-        options.agent,
-        port=options.port,
-        store=options.store,
-        log_level=options.log_level,
-    )
+    return serve_saying(lambda url: what_next(example, url), options)
 
 
 def add_to(app: typer.Typer) -> None:

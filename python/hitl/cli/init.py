@@ -60,8 +60,9 @@ def _refuse_to_overwrite(directory: Path, files: dict[str, str]) -> None:
         usage_error(f"{directory} is there, and no directory", "name another one: hitl init DIR")
     taken = [name for name in sorted(files) if os.path.lexists(directory / name)]
     if taken:
+        are = "is" if len(taken) == 1 else "are"
         usage_error(
-            f"{', '.join(taken)} {'is' if len(taken) == 1 else 'are'} in {directory.resolve()} already; nothing was written",
+            f"{', '.join(taken)} {are} in {directory.resolve()} already; nothing was written",
             "name a directory that is new, or has no such files: hitl init DIR",
         )
 

@@ -240,12 +240,13 @@ def serve(agent: Any, **options: Any) -> int:
     if isinstance(agent, ServeOptions):
         options = {field.name: getattr(agent, field.name) for field in fields(agent)} | options
         agent = options.pop("agent")
-    return serve_saying(lambda url: f"{agent} is served on {url}", agent, **options)
+    return serve_saying(lambda url: f"{agent} is served on {url}", ServeOptions(agent=agent, **options))
 
 
-def serve_saying(words: Callable[[str], str], agent: Agent | str, **options: Unpack[ServerOptions]) -> int:
+def serve_saying(words: Callable[[str], str], options: ServeOptions) -> int:
     """`serve`, which prints what `words` makes of the URL once it listens."""
-    server = Server(agent, **options)
+    given = {field.name: getattr(options, field.name) for field in fields(options)}
+    server = Server(given.pop("agent"), **given)
     require_tested()
     isolation.hide()
     with _Signals() as signals:
