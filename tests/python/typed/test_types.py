@@ -27,6 +27,7 @@ import hitl.middleware
 import hitl.models
 import hitl.planner
 import hitl.testing
+from hitl.cli.init import project_files
 from hitl.serving.options import ServeOptions
 from tests.python.docs.blocks import DOCUMENTS, blocks
 from tests.python.support.frameworks import is_elsewhere
@@ -39,7 +40,8 @@ MODULES = (hitl, hitl.client, hitl.hooks, hitl.middleware, hitl.models, hitl.pla
 
 @pytest.mark.slow
 def test_pyright_agrees_with_the_programs_and_the_documents(tmp_path: Path) -> None:
-    """With the programs in its strict mode; the fixtures and agents of documents need no annotations."""
+    """With the programs, and what `hitl init` writes, in its strict mode; the fixtures and agents of documents need no
+    annotations."""
     documents = [document for document in DOCUMENTS if not is_elsewhere(document)]
     for document in documents:
         name = re.sub(r"\W", "_", document.removesuffix(".md"))
@@ -48,10 +50,14 @@ def test_pyright_agrees_with_the_programs_and_the_documents(tmp_path: Path) -> N
     (tmp_path / "programs").mkdir()
     for path in PROGRAMS:
         shutil.copy(path, tmp_path / "programs")
+    (tmp_path / "project").mkdir()
+    project = {name: text for name, text in project_files() if name.endswith(".py")}
+    for name, text in project.items():
+        (tmp_path / "project" / name).write_text(text, encoding="utf-8")
     config = {
         "extraPaths": [str(ROOT / "python"), str(ROOT)],
         "pythonVersion": "3.11",
-        "strict": ["programs"],
+        "strict": ["programs", "project"],
         "reportUnnecessaryTypeIgnoreComment": "error",
     }
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(config), encoding="utf-8")
@@ -64,7 +70,7 @@ def test_pyright_agrees_with_the_programs_and_the_documents(tmp_path: Path) -> N
     )
     assert checked.stdout.startswith("{"), checked.stdout + checked.stderr
     report = json.loads(checked.stdout)
-    assert report["summary"]["filesAnalyzed"] == len(PROGRAMS) + len(documents)
+    assert report["summary"]["filesAnalyzed"] == len(PROGRAMS) + len(documents) + len(project)
     assert [
         f"{Path(found['file']).name}:{found['range']['start']['line'] + 1}: {found['message']} ({found.get('rule')})"
         for found in report["generalDiagnostics"]
