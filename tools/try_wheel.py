@@ -1,9 +1,9 @@
 """A wheel as a newcomer meets it: `python tools/try_wheel.py dist/*.whl`, a part of `make wheel`.
 
 For each Python that is here, the tested ones and others (`tools/other_pythons.py` says how they are found), a bare
-virtual environment in target/wheel: no compiler on PATH, nothing of this checkout. pip installs the wheel there, with
-`--only-binary`, and then, in an empty directory: import, `hitl demo` up to a file that is deleted after a yes,
-`hitl init`, the test of that project, and its server with what its compose file says.
+virtual environment: no compiler on PATH, and far from this checkout, whose settings pytest would find. pip installs the
+wheel there, with `--only-binary`, and then, in an empty directory: import, `hitl demo` up to a file that is deleted
+after a yes, `hitl init`, the test of that project, and its server with what its compose file says.
 On a Python that is not tested, the import, and the refusal to serve. With an sdist in the wheel's place, which cargo
 builds first, the same on this Python alone.
 """
@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -24,8 +24,6 @@ from pathlib import Path
 
 from tools.other_pythons import installer, interpreters
 
-ROOT = Path(__file__).resolve().parents[1]
-ENVIRONMENTS = ROOT / "target" / "wheel"
 NO_COMPILER = "/nowhere"
 """PATH besides the environment's own commands: neither cargo nor a C compiler."""
 
@@ -56,8 +54,7 @@ class Bare:
 
     @classmethod
     def made(cls, folder: Path, interpreter: Path, *wanted: str) -> Bare:
-        """Anew, with what pip understands by `wanted`; nothing is built unless that says so."""
-        shutil.rmtree(folder, ignore_errors=True)
+        """In a folder that is empty, with what pip understands by `wanted`; nothing is built unless that says so."""
         bare = cls(folder)
         bare.empty.mkdir(parents=True)
         bare.home.mkdir()
@@ -216,7 +213,8 @@ def main(arguments: Sequence[str]) -> int:
             continue
         began = time.monotonic()
         try:
-            said = try_on(minor, Bare.made(ENVIRONMENTS / minor, interpreter, *wanted))
+            with tempfile.TemporaryDirectory(prefix="hitl-wheel-") as folder:
+                said = try_on(minor, Bare.made(Path(folder).resolve(), interpreter, *wanted))
         except (AssertionError, subprocess.CalledProcessError) as error:
             failed = True
             said = f"FAILED, {error}\n{getattr(error, 'output', None) or ''}"
