@@ -1,7 +1,7 @@
 # Everything a developer runs. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test begun rust-built test-rust test-python test-pythons test-frameworks test-frameworks-oldest test-upstream slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures bench bench-full bench-layers demo wheel clean
+.PHONY: help setup test begun rust-built test-rust test-python test-pythons test-frameworks test-frameworks-oldest test-upstream slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures bench bench-full bench-layers demo wheel sdist try-wheel try-sdist clean
 
 VENV ?= .venv
 # Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
@@ -145,10 +145,45 @@ bench-layers: ## Measure the layers of the core by themselves, each beside its l
 	cargo bench --locked --no-default-features $(ARGS)
 
 demo: setup ## Serve the example agent on port 8000; chat with it: .venv/bin/hitl chat
-	$(IN_VENV) hitl serve examples.file_agent:agent
+	$(IN_VENV) hitl demo
 
-wheel: $(VENV)/.tools ## Build the wheel and the sdist into dist/
-	$(IN_VENV) maturin build --locked --release --sdist --out dist
+# What `make wheel` builds for: `make wheel PLATFORM=musllinux_1_2 TARGET=aarch64-unknown-linux-musl`. zig links against an
+# old system's libraries, wherever it runs; without a PLATFORM it is this machine's linker and system, as on macOS.
+PLATFORM ?= manylinux_2_28
+TARGET ?=
+WHEEL_TOOLS := target/wheel-tools
+ON_WHEEL_TOOLS := env -u CONDA_PREFIX -u PYTHONHOME VIRTUAL_ENV="$(abspath $(WHEEL_TOOLS))" PATH="$(abspath $(WHEEL_TOOLS)/bin):$$PATH"
+
+wheel: $(WHEEL_TOOLS)/.made ## Build wheel and sdist into dist/, look at them, and use the wheel in bare environments
+	rm -rf dist
+	$(ON_WHEEL_TOOLS) maturin build --locked --release --sdist --out dist \
+		$(if $(PLATFORM),--zig --compatibility $(PLATFORM)) $(if $(TARGET),--target $(TARGET))
+	$(ON_WHEEL_TOOLS) python tools/check_wheel.py dist/*
+	@# One for another system is not for this one.
+	$(if $(TARGET),,@$(MAKE) --no-print-directory try-wheel)
+
+sdist: $(WHEEL_TOOLS)/.made ## Build the sdist alone into dist/, and look at it
+	rm -rf dist
+	$(ON_WHEEL_TOOLS) maturin sdist --out dist
+	$(ON_WHEEL_TOOLS) python tools/check_wheel.py dist/*
+
+try-wheel: $(WHEEL_TOOLS)/.made ## Install the wheel in dist/ on each Python that is here, without a compiler, and use it
+	$(ON_WHEEL_TOOLS) python -m tools.try_wheel dist/*.whl
+
+try-sdist: $(WHEEL_TOOLS)/.made ## Install the sdist in dist/, which cargo builds for some minutes, and use it
+	$(ON_WHEEL_TOOLS) python -m tools.try_wheel dist/*.tar.gz
+
+$(WHEEL_TOOLS)/.made: pyproject.toml
+ifdef UV
+	uv venv --quiet --clear --seed --python '>=3.11' $(WHEEL_TOOLS)
+	uv pip install --quiet --python $(WHEEL_TOOLS)/bin/python --group wheel
+else
+	@test -n "$(PYTHON)" || { echo 'no Python 3.11 or newer on PATH; hint: pip install uv fetches one' >&2; exit 1; }
+	$(PYTHON) -m venv --clear $(WHEEL_TOOLS)
+	$(WHEEL_TOOLS)/bin/python -m pip install --quiet --upgrade pip
+	$(WHEEL_TOOLS)/bin/python -m pip install --quiet --group wheel
+endif
+	@touch $@
 
 clean: ## Remove what was built
 	rm -rf $(VENV) dist target ui/node_modules python/hitl/_core*.so

@@ -22,7 +22,7 @@ from typing import Any, Literal
 
 import httpx2
 
-from examples.demo_model import DemoModel, Plan, choose_model, error_of
+from hitl.examples.demo_model import DemoModel, Plan, choose_model, error_of
 from hitl import ReActAgent, RunContext, tool
 
 BANK = os.environ.get("BANK_URL", "http://127.0.0.1:8001")

@@ -22,7 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from examples.demo_model import DemoModel, Plan, error_of
+from hitl.examples.demo_model import DemoModel, Plan, error_of
 from hitl import ReActAgent, RunContext, ask_user_question, tool
 from hitl.models import ModelReply, ModelRequest
 

@@ -28,7 +28,7 @@ from fastapi import Depends, FastAPI, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
 import hitl
-from examples.file_agent import agent
+from hitl.examples.file_agent import agent
 
 DATA = Path(os.environ.get("APP_DATA") or "app_data")
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from mcp.server import MCPServer
 
-from examples.demo_model import DemoModel, Plan, choose_model, error_of
+from hitl.examples.demo_model import DemoModel, Plan, choose_model, error_of
 from hitl import ApprovalRequest, Decision, MCPTools, ReActAgent
 
 NOTES = Path(os.environ.get("NOTES") or "notes").resolve()

@@ -23,7 +23,7 @@ import os
 from pathlib import Path
 
 import hitl
-from examples.demo_model import DemoModel, Plan, choose_model, error_of
+from hitl.examples.demo_model import DemoModel, Plan, choose_model, error_of
 from hitl import InterruptExpired, ReActAgent, ToolRejected, tool
 from hitl.decisions import DecisionKind
 

@@ -18,7 +18,7 @@ import sys
 from dataclasses import dataclass
 
 import hitl
-from examples.demo_model import DemoModel, Plan, choose_model, error_of
+from hitl.examples.demo_model import DemoModel, Plan, choose_model, error_of
 from hitl import ReActAgent, tool
 
 FREE = {

@@ -1,8 +1,8 @@
 """Tests of frameworks in environments of their own: `python -m tools.frameworks`, or `make test-frameworks`.
 
-Each dependency group of pyproject.toml besides `dev` and `example` is a framework whose pins exclude those of our
-tools. It gets an environment of its own in target/frameworks, which has what the group says and borrows everything else
-from this one; it is made anew when the group, the tools or this Python have changed. There run the tests that are named
+Each dependency group of pyproject.toml besides `dev`, `example` and `wheel` is a framework whose pins exclude those of
+our tools. It gets an environment of its own in target/frameworks, which has what the group says and borrows everything
+else from this one; it is made anew when the group, the tools or this Python have changed. There run the tests that are named
 after the group: its part of the common proof and of the behaviours, `tests/python/ext/test_<group>*.py`, its page and
 its example. With `--types` mypy checks `hitl.ext.<group>` there instead, and
 pyright its example.
@@ -29,7 +29,7 @@ from tools.strict_types import complaints, examples_of
 
 ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENTS = ROOT / "target" / "frameworks"
-SHARED_GROUPS = ("dev", "example")
+SHARED_GROUPS = ("dev", "example", "wheel")
 """Groups that are no framework's."""
 
 OLDEST = "oldest-"

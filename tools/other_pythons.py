@@ -19,9 +19,6 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
-from hitl import _core
-from hitl.pythons import ALLOW
-
 ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENTS = ROOT / "target" / "pythons"
 OLDEST, NEWEST_LOOKED_FOR = 11, 20
@@ -139,6 +136,10 @@ def outcome(passed: bool, began: float) -> str:
 
 def main() -> int:
     """Run everything; the exit code. The last lines say what ran where."""
+    # Here, for what finds interpreters serves tools/try_wheel.py as well, which needs no hitl around it.
+    from hitl import _core
+    from hitl.pythons import ALLOW
+
     here = "{}.{}".format(*sys.version_info)
     found = interpreters()
     report = [f"Python {here} ({sys.executable}): this one, see `make test-python`"]

@@ -15,6 +15,8 @@ from hitl.cli.output import Failure
 from hitl.errors import AgentLoadError, HitlError, PythonUntested
 
 COMMANDS = {
+    "demo": "hitl.cli.demo",
+    "init": "hitl.cli.init",
     "serve": "hitl.cli.serve",
     "chat": "hitl.cli.chat",
     "replay-check": "hitl.cli.replay_check",

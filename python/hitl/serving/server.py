@@ -253,7 +253,13 @@ def serve(agent: Any, **options: Any) -> int:
     if isinstance(agent, ServeOptions):
         options = {field.name: getattr(agent, field.name) for field in fields(agent)} | options
         agent = options.pop("agent")
-    server = Server(agent, **options)
+    return serve_saying(lambda url: f"{agent} is served on {url}", ServeOptions(agent=agent, **options))
+
+
+def serve_saying(words: Callable[[str], str], options: ServeOptions) -> int:
+    """`serve`, which prints what `words` makes of the URL once it listens."""
+    given = {field.name: getattr(options, field.name) for field in fields(options)}
+    server = Server(given.pop("agent"), **given)
     require_tested()
     isolation.hide()
     with _Signals() as signals:
@@ -267,7 +273,7 @@ def serve(agent: Any, **options: Any) -> int:
                 hint = f"\n\nhint: {error.hint}" if error.hint else ""
                 print(f"error: {error}{hint}", file=sys.stderr)
                 return _EXIT_CODES.get(error.kind, _RUNTIME_ERROR)
-            print(f"{agent} is served on {server.url}", flush=True)
+            print(words(server.url), flush=True)
             over = signals.tell_when(server.wait)
             signals.wait()
             if over.done():

@@ -16,7 +16,7 @@ from hitl.errors import AgentLoadError, HitlError
 from hitl.turn.rebound import rebind
 from hitl.worker.isolation import INSTRUMENT
 
-_FORM = "write it as MODULE:ATTR, for example examples.file_agent:agent"
+_FORM = "write it as MODULE:ATTR, for example hitl.examples.file_agent:agent"
 
 
 def load_agent(spec: str) -> LoadedAgent:

@@ -31,7 +31,7 @@ def files(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def file_agent(files: Path) -> Iterator[Served]:
-    with Served("examples.file_agent:agent", environment={"HITL_FILES": str(files)}) as server:
+    with Served("hitl.examples.file_agent:agent", environment={"HITL_FILES": str(files)}) as server:
         yield server
 
 
@@ -77,7 +77,7 @@ def test_a_question_of_the_model_is_answered(terminal: Open, file_agent: Served)
 
 
 def test_two_at_once_and_an_answer_the_schema_refuses(terminal: Open) -> None:
-    with Served("examples.color_picker:palette") as server:
+    with Served("hitl.examples.color_picker:palette") as server:
         chat = terminal("chat", server.url)
         start_turn(chat, "colors")
         chat.expect("Answer as JSON:")

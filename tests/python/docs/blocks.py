@@ -14,6 +14,7 @@ DOCUMENTS = [
     "README.md",
     "SECURITY.md",
     "CONTRIBUTING.md",
+    "python/README.md",
     *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")),
 ]
 

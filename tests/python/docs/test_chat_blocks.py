@@ -17,7 +17,7 @@ CHATS = [block for document in DOCUMENTS for block in blocks(document) if block.
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
-    with Served("examples.file_agent:agent", environment={"HITL_FILES": str(tmp_path / "files")}) as server:
+    with Served("hitl.examples.file_agent:agent", environment={"HITL_FILES": str(tmp_path / "files")}) as server:
         yield server
 
 

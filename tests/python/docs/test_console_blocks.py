@@ -23,7 +23,7 @@ DOCUMENTED_URL = "http://127.0.0.1:8000"
 
 @pytest.fixture
 def served(tmp_path: Path) -> Iterator[Served]:
-    with Served("examples.file_agent:agent", environment={"HITL_FILES": str(tmp_path / "files")}) as server:
+    with Served("hitl.examples.file_agent:agent", environment={"HITL_FILES": str(tmp_path / "files")}) as server:
         yield server
 
 

@@ -11,13 +11,13 @@ from typing import Any
 import httpx2
 import pytest
 
-from examples.client_loop import run_turn
+from hitl.examples.client_loop import run_turn
 from tests.python.support.served import ROOT, Served, clean_environment
 
 
 @pytest.fixture
 def served(files: Path) -> Iterator[Served]:
-    with Served("examples.file_agent:agent", environment={"HITL_FILES": str(files)}) as server:
+    with Served("hitl.examples.file_agent:agent", environment={"HITL_FILES": str(files)}) as server:
         yield server
 
 
@@ -41,7 +41,7 @@ def test_the_loop_answers_whatever_is_asked(served: Served, files: Path) -> None
 @pytest.mark.parametrize(("typed", "survives"), [("y", False), ("I want to keep it", True)])
 def test_the_program_asks_on_the_terminal(served: Served, files: Path, typed: str, survives: bool) -> None:
     finished = subprocess.run(
-        [sys.executable, "-m", "examples.client_loop", served.url, "delete the old logs file"],
+        [sys.executable, "-m", "hitl.examples.client_loop", served.url, "delete the old logs file"],
         check=False,
         cwd=ROOT,
         env=clean_environment(),

@@ -11,7 +11,7 @@ from hitl.testing import HitlServer, Human
 def test_the_chosen_color_comes_back_as_its_type(hitl_server: HitlServer, human: Human) -> None:
     human.on_type("color_picker").answer({"hex": "#4ecdc4"})
 
-    reply = hitl_server("examples.color_picker:agent").send("make it look nice")
+    reply = hitl_server("hitl.examples.color_picker:agent").send("make it look nice")
 
     assert reply.content == "The title is #4ecdc4."
     assert human.seen[0].payload["presets"] == ["#1d3557", "#e63946"]
@@ -19,7 +19,7 @@ def test_the_chosen_color_comes_back_as_its_type(hitl_server: HitlServer, human:
 
 @pytest.mark.parametrize("answer", ["red", {"hex": "red"}, {"hex": None}, {}, None])
 def test_what_is_no_color_changes_nothing_and_the_question_stays(hitl_server: HitlServer, answer: object) -> None:
-    client = hitl_server("examples.color_picker:agent").client
+    client = hitl_server("hitl.examples.color_picker:agent").client
     session_id = client.create_session().session_id
     asked = client.ask(session_id, "make it look nice").interrupts[0]
 
@@ -32,7 +32,7 @@ def test_what_is_no_color_changes_nothing_and_the_question_stays(hitl_server: Hi
 
 
 def test_two_questions_are_asked_in_one_pause_and_answered_in_any_order(hitl_server: HitlServer) -> None:
-    client = hitl_server("examples.color_picker:palette").client
+    client = hitl_server("hitl.examples.color_picker:palette").client
     session_id = client.create_session().session_id
 
     client.send_message(session_id, "make it look nice")

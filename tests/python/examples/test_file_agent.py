@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from examples.sample_files import SAMPLES
+from hitl.examples.sample_files import SAMPLES
 from hitl.testing import HitlServer, Human, LiveServer
 from tests.python.support.chat_completions import API_KEY, ChatCompletionsServer, Reply
 
-AGENT = "examples.file_agent:agent"
+AGENT = "hitl.examples.file_agent:agent"
 
 
 @pytest.fixture

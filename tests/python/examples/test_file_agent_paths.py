@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from examples import file_agent
-from examples.sample_files import SAMPLES, make_sample_files
+from hitl.examples import file_agent
+from hitl.examples.sample_files import SAMPLES, make_sample_files
 
 
 @pytest.fixture(autouse=True)

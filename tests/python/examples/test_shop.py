@@ -15,7 +15,7 @@ def test_whoever_sent_the_message_gets_their_own_money_back(
 ) -> None:
     monkeypatch.setenv("SHOP_DB", str(tmp_path / "shop.db"))
     human.on("refund").approve()
-    server = hitl_server("examples.shop:agent", park_after=0)
+    server = hitl_server("hitl.examples.shop:agent", park_after=0)
 
     def said(customer: str, content: str) -> str | None:
         return server.send({"role": "user", "content": content, "user_params": {"customer": customer}}).content

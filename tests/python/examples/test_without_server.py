@@ -16,7 +16,7 @@ from tests.python.support.served import ROOT, clean_environment
 def run(tmp_path: Path, files: Path) -> Callable[..., str]:
     def program(*arguments: str) -> str:
         done = subprocess.run(
-            [sys.executable, "-m", "examples.without_server", *arguments],
+            [sys.executable, "-m", "hitl.examples.without_server", *arguments],
             check=False,
             cwd=tmp_path,
             env={**clean_environment(), "PYTHONPATH": str(ROOT), "HITL_FILES": str(files)},

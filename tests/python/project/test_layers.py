@@ -39,6 +39,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "planner": _FACES,
     "testing": {"words", "turn", "models", "serving", "client"},
     "cli": {"words", "driver", "worker", "serving", "client"},
+    "examples": _FACES,
 }
 """What each room may import besides itself; nothing else, not even its neighbour."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import itertools
+import re
 import subprocess
 import sys
 import tarfile
@@ -11,15 +12,19 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import readme_renderer.markdown
 
 import hitl
-from tools import check_licences
+from tests.python.project.test_names import PACKAGES
+from tools import check_licences, check_wheel
 
 ROOT = Path(__file__).resolve().parents[3]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CARGO = tomllib.loads((ROOT / "Cargo.toml").read_text())
 
-MEBIBYTE = 2**20
+PAGE = (ROOT / PROJECT["project"]["readme"]).read_text()
+"""What a package index shows."""
+INSTALLING = (ROOT / "docs" / "installing.md").read_text()
 
 
 def test_one_version_everywhere() -> None:
@@ -63,6 +68,8 @@ def test_the_pythons_it_says_it_runs_on_are_those_that_are_tested() -> None:
     assert f"| {', '.join(_core.PYTHONS)} | tested;" in (ROOT / "docs" / "platforms.md").read_text()
     for document in ("durability.md", "worker-protocol.md"):
         assert f"{', '.join(others)} and {last} replay each other's" in (ROOT / "docs" / document).read_text()
+    assert f"For Python {', '.join(others)} and {last} on Linux." in PAGE
+    assert f"It needs Python {', '.join(others)} or {last} on a Linux" in INSTALLING
 
 
 def test_the_systems_it_says_it_runs_on_are_those_that_are_tested() -> None:
@@ -71,20 +78,48 @@ def test_the_systems_it_says_it_runs_on_are_those_that_are_tested() -> None:
     assert "| Linux | tested |" in (ROOT / "docs" / "platforms.md").read_text()
 
 
+def test_the_page_of_the_package_is_rendered_whole_and_leads_nowhere_that_is_not_there() -> None:
+    """Its links are whole addresses or none: an index has no file of this repository beside it."""
+    rendered = readme_renderer.markdown.render(PAGE)
+    assert rendered is not None
+    assert "<table>" in rendered
+    leads = re.findall(r"(?:href|src)=\"([^\"]*)\"", rendered)
+    assert [target for target in leads if not target.startswith(("https://", "#"))] == []
+
+
+def test_a_link_into_the_repository_would_be_found_on_that_page() -> None:
+    rendered = readme_renderer.markdown.render("[more](docs/http.md), ![it](docs/images/x.png)")
+    assert set(re.findall(r"(?:href|src)=\"([^\"]*)\"", rendered or "")) == {"docs/http.md", "docs/images/x.png"}
+
+
+@pytest.mark.parametrize("document", [PAGE, INSTALLING], ids=["page", "installing"])
+def test_every_extra_is_told(document: str) -> None:
+    told = {
+        name for row in re.findall(r"^\| (`.*?`) \|", document, re.MULTILINE) for name in re.findall("`([^`]+)`", row)
+    }
+    assert PROJECT["project"]["optional-dependencies"].keys() <= told
+
+
+def test_what_is_public_is_told() -> None:
+    (row,) = [line for line in INSTALLING.splitlines() if line.startswith("| Python | ")]
+    told = re.findall(r"`(hitl(?:\.\w+)?)`", row.split(" | ")[1])
+    assert sorted(told) == sorted([*PACKAGES, "hitl.middleware"])  # whose names no module of it could hide
+
+
 @pytest.mark.slow
 def test_the_sdist_is_small_and_holds_what_a_build_needs_and_nothing_else(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "maturin", "sdist", "--out", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True, timeout=200)
     (sdist,) = tmp_path.glob("*.tar.gz")
-    assert sdist.stat().st_size < 2 * MEBIBYTE
+    assert list(check_wheel.wrong_with_sdist(sdist)) == []
 
     with tarfile.open(sdist) as archive:
         names = {name.partition("/")[2] for name in archive.getnames()}
     sources = {
         str(path.relative_to(ROOT))
-        for folder, pattern in (("src", "**/*"), ("python/hitl", "**/*.py*"))
+        for folder, pattern in (("src", "**/*"), ("python/hitl", "**/*"))
         for path in (ROOT / folder).glob(pattern)
-        if path.is_file() and path.suffix != ".pyc"
+        if path.is_file() and path.suffix not in (".pyc", ".so")
     }
     beside = {"Cargo.toml", "Cargo.lock", "pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "PKG-INFO"}
     assert not (sources | beside) - names

@@ -25,6 +25,7 @@ import hitl.middleware
 import hitl.models
 import hitl.planner
 import hitl.testing
+from hitl.cli.init import project_files
 from hitl.serving.options import ServeOptions
 from tests.python.docs import docstrings
 from tests.python.docs.blocks import DOCUMENTS, blocks
@@ -36,14 +37,18 @@ ROOT = HERE.parents[2]
 PROGRAMS = sorted(path for path in HERE.glob("*.py") if path.name not in ("__init__.py", Path(__file__).name))
 STAND_INS = HERE / "stand_ins"
 """Interfaces of packages of which the recipes are not tested with the real ones."""
-EXAMPLES = sorted({*(ROOT / "examples").glob("*.py")} - {path for name in ELSEWHERE for path in examples_of(name)})
+IN_THE_PACKAGE = [path for path in (ROOT / "python/hitl/examples").glob("*.py") if path.name != "__init__.py"]
+EXAMPLES = sorted(
+    {*(ROOT / "examples").glob("*.py"), *IN_THE_PACKAGE} - {path for name in ELSEWHERE for path in examples_of(name)}
+)
 """Those of a framework with an environment of its own are checked there: `tools.frameworks --types`."""
 MODULES = (hitl, hitl.client, hitl.hooks, hitl.middleware, hitl.models, hitl.planner, hitl.testing)
 
 
 @pytest.mark.slow
 def test_pyright_agrees_with_the_programs_the_examples_and_the_documents(tmp_path: Path) -> None:
-    """With the programs and examples in its strict mode; the fixtures and agents of documents need no annotations."""
+    """With the programs, the examples and what `hitl init` writes in its strict mode; the fixtures and agents of documents
+    need no annotations."""
     documents = [document for document in DOCUMENTS if not is_elsewhere(document)]
     snippets: list[Path] = []
     for document in documents:
@@ -53,7 +58,12 @@ def test_pyright_agrees_with_the_programs_the_examples_and_the_documents(tmp_pat
         snippets[-1].write_text("\n\n".join(program), encoding="utf-8")
     snippets.append(tmp_path / "docstrings.py")
     snippets[-1].write_text(docstrings.program(), encoding="utf-8")
-    assert complaints([*PROGRAMS, *EXAMPLES], snippets, stand_ins=[STAND_INS]) == []
+    project = tmp_path / "project"
+    project.mkdir()
+    begun = [(project / name, text) for name, text in project_files() if name.endswith(".py")]
+    for path, text in begun:
+        path.write_text(text, encoding="utf-8")
+    assert complaints([*PROGRAMS, *EXAMPLES, *(path for path, _ in begun)], snippets, stand_ins=[STAND_INS]) == []
 
 
 @pytest.mark.slow

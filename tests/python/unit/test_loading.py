@@ -54,9 +54,9 @@ def test_what_is_no_module_and_attribute(spec: str) -> None:
 
 
 def test_a_path_is_shown_as_a_module() -> None:
-    message, hint = failure("./examples/file_agent.py:agent")
+    message, hint = failure("./hitl/examples/file_agent.py:agent")
     assert "is a path, not a module" in message
-    assert hint == "did you mean examples.file_agent:agent?"
+    assert hint == "did you mean hitl.examples.file_agent:agent?"
 
 
 def test_a_module_that_is_not_there(module: Callable[..., None]) -> None:

@@ -44,7 +44,7 @@ WAYS = {
     "run_sync": "result = hitl.run_sync(agent, 'hi')",
     "stream": "async def heard(): return [event async for event in hitl.stream(agent, 'hi')]\nasyncio.run(heard())",
     "server": "with hitl.Server(agent, port=0, store='memory') as server: print(server.url)",
-    "server of a module": "hitl.Server('examples.file_agent:agent', port=0, store='memory').start()",
+    "server of a module": "hitl.Server('hitl.examples.file_agent:agent', port=0, store='memory').start()",
 }
 
 SAID = """

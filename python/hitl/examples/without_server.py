@@ -1,8 +1,8 @@
 """An agent in a program of your own: it stops when it needs somebody, and goes on in whichever process has the answer.
 
-    python -m examples.without_server "delete the old logs file"     runs until something is asked, and shows it
-    python -m examples.without_server --yes                          goes on, weeks later if need be
-    python -m examples.without_server --no "the auditor wants it"
+    python -m hitl.examples.without_server "delete the old logs file"     runs until something is asked, and shows it
+    python -m hitl.examples.without_server --yes                          goes on, weeks later if need be
+    python -m hitl.examples.without_server --no "the auditor wants it"
 
 What waits is in `runs.db`. A crash loses nothing, and what was approved runs once, however often `--yes` is said.
 """
@@ -13,7 +13,7 @@ import argparse
 import asyncio
 
 import hitl
-from examples.file_agent import agent
+from hitl.examples.file_agent import agent
 
 STORE = "sqlite:runs.db"
 SESSION = "files"

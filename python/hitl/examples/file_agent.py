@@ -1,6 +1,6 @@
 """A file assistant that asks before it moves or deletes anything.
 
-    hitl serve examples.file_agent:agent
+    hitl serve hitl.examples.file_agent:agent
     hitl chat http://127.0.0.1:8000
 
 It works on real files, in one directory: `HITL_FILES`, by default `./demo_files`, which is made with a few samples when
@@ -15,9 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from examples.demo_model import DemoModel, choose_model
-from examples.sample_files import make_sample_files
 from hitl import ReActAgent, ask_user_question, tool
+from hitl.examples.demo_model import DemoModel, choose_model
+from hitl.examples.sample_files import make_sample_files
 
 LONGEST_TEXT = 20_000
 """Characters of a file that a model gets to see."""

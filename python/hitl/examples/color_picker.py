@@ -1,7 +1,7 @@
 """Plain async functions as agents, and interrupts of their own types.
 
-    hitl serve examples.color_picker:agent          one question
-    hitl serve examples.color_picker:palette        two questions at once
+    hitl serve hitl.examples.color_picker:agent          one question
+    hitl serve hitl.examples.color_picker:palette        two questions at once
 
 A client that knows `color_picker` may show a real color picker. One that does not (`hitl chat` is one) shows the
 payload and takes JSON; `response_schema` says what a valid answer is, so that a typing error never gets this far.

@@ -1,6 +1,6 @@
 """A database in the tools of an agent: opened in each worker, and a context made of who sent the message.
 
-    hitl serve examples.shop:agent
+    hitl serve hitl.examples.shop:agent
     curl -d '{"role": "user", "content": "refund A-1", "user_params": {"customer": "ada"}}' \
         -H 'Content-Type: application/json' http://127.0.0.1:8000/sessions/SESSION/messages
 

@@ -1,6 +1,6 @@
 """The smallest client: plain HTTP, one turn at a time, every interrupt answered.
 
-    python -m examples.client_loop http://127.0.0.1:8000 "delete the old logs file"
+    python -m hitl.examples.client_loop http://127.0.0.1:8000 "delete the old logs file"
 
 This is all there is to a client in any language. In Python `hitl.client.Client` does it with types; `hitl chat` is a
 comfortable one.

@@ -1,0 +1,108 @@
+"""`hitl demo`: serve an example of the package, and say what can be done with it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from hitl.cli import exit_codes
+from hitl.cli.output import Failure
+from hitl.serving.options import InvalidOption, ServeOptions
+
+
+@dataclass(frozen=True)
+class Example:
+    """agent: `MODULE:ATTR`; about: what it does, without a full stop; say: what one may write to it."""
+
+    agent: str
+    about: str
+    say: Sequence[str]
+
+
+EXAMPLES = {
+    "files": Example(
+        "hitl.examples.file_agent:agent",
+        "looks after the files in ./demo_files, and asks before it deletes or moves any",
+        ("delete the old logs file", "help me organize my downloads"),
+    ),
+    "shop": Example(
+        "hitl.examples.shop:agent",
+        "gives the money for an order back, once somebody has said yes",
+        ("refund A-1",),
+    ),
+    "colors": Example(
+        "hitl.examples.color_picker:agent",
+        "asks a question of a type of its own, whose answer is JSON",
+        ("make it look nice",),
+    ),
+}
+"""What can be served, by the name that the command takes."""
+
+PORT = ServeOptions(agent=EXAMPLES["files"].agent).port
+"""The one of `hitl serve`, which `hitl chat` is told in every document."""
+
+KEYS = ("OPENAI_API_KEY", "OPENROUTER_API_KEY")
+"""What an example would ask a real model with."""
+
+
+def demo(
+    name: Annotated[Literal["files", "shop", "colors"], typer.Argument(help="Which example.")] = "files",
+    port: Annotated[int, typer.Option("--port", envvar="HITL_PORT", help="Port; 0 takes a free one.")] = PORT,
+) -> None:
+    """Serve an example, without a key or a project, until Ctrl-C. What it asks is kept in ./.hitl."""
+    example = EXAMPLES[name]
+    # Nothing that is shown here costs money, or fails where the package of a provider is not installed.
+    for variable in KEYS:
+        os.environ.pop(variable, None)
+    try:
+        # A store for each: what one example has left open no other could go on with, nor an agent served here later.
+        options = ServeOptions(
+            agent=example.agent, port=port, store=f"sqlite:.hitl/demo-{name}.db", log_level="warning"
+        )
+    except InvalidOption as error:
+        raise Failure(str(error), error.hint, exit_codes.USAGE) from error
+    raise typer.Exit(_serve(example, options))
+
+
+def what_next(example: Example, url: str) -> str:
+    """What is printed once it listens on `url`."""
+    hitl = this_command()
+    return f"""\
+{example.agent} is served on {url}
+It {example.about}. No model is asked: it follows fixed plans.
+
+Next, in a second terminal:
+
+    {hitl} chat {url}
+
+and write: {", or: ".join(example.say)}
+In a browser, {url} shows what waits for a person, and answers it.
+
+Stop this with Ctrl-C while a question is open, and start it again: the answer finds the agent where it stopped.
+A project of your own, with a test, a policy and a compose file: {hitl} init DIR
+"""
+
+
+def this_command() -> str:
+    """What to type for `hitl` in another terminal, which has not activated the environment of this one."""
+    script = Path(sys.prefix, "bin", "hitl")
+    if sys.prefix == sys.base_prefix or not script.exists():
+        return "hitl"
+    here = Path.cwd()
+    return str(script.relative_to(here) if script.is_relative_to(here) else script)
+
+
+def _serve(example: Example, options: ServeOptions) -> int:
+    from hitl.serving.server import serve_saying
+
+    return serve_saying(lambda url: what_next(example, url), options)
+
+
+def add_to(app: typer.Typer) -> None:
+    app.command("demo")(demo)

@@ -1,0 +1,85 @@
+"""`hitl demo`: what it serves, and what it prints.
+
+That it does so without a checkout is tested where it is installed: tests/python/project/test_wheel.py.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from hitl.cli import demo
+from hitl.serving.options import ServeOptions
+from hitl.worker.loading import load_agent
+from tests.python.cli.conftest import Run
+
+
+@pytest.fixture
+def served(monkeypatch: pytest.MonkeyPatch) -> list[ServeOptions]:
+    """What would be served, and is not."""
+    options: list[ServeOptions] = []
+    monkeypatch.setattr(demo, "_serve", lambda example, given: options.append(given) or 0)
+    return options
+
+
+@pytest.mark.parametrize("name", demo.EXAMPLES)
+def test_each_example_is_there(name: str) -> None:
+    assert load_agent(demo.EXAMPLES[name].agent)
+
+
+def test_by_default_it_is_the_one_of_the_readme_on_the_port_of_the_readme(
+    hitl: Run, served: list[ServeOptions]
+) -> None:
+    assert hitl("demo").returncode == 0
+    assert [(one.agent, one.host, one.port) for one in served] == [
+        ("hitl.examples.file_agent:agent", "127.0.0.1", 8000)
+    ]
+
+
+def test_no_example_meets_what_another_has_left_open(hitl: Run, served: list[ServeOptions]) -> None:
+    for name in demo.EXAMPLES:
+        hitl("demo", name)
+    assert len({one.store for one in served}) == len(demo.EXAMPLES)
+    assert ServeOptions(agent="m:a").store not in {one.store for one in served}
+
+
+def test_it_spends_nobodys_money(hitl: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[set[str]] = []
+    monkeypatch.setattr(demo, "_serve", lambda example, options: seen.append(set(os.environ)) or 0)
+    hitl("demo", OPENAI_API_KEY="sk-mine", OPENROUTER_API_KEY="sk-mine", HITL_FILES="elsewhere")
+    assert [set(demo.KEYS) & there for there in seen] == [set()]
+    assert "HITL_FILES" in seen[0]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"), [(["fles"], "'fles' is not one of"), (["--port", "70000"], "--port: 70000 is no port")]
+)
+def test_what_is_not_there_is_refused_and_nothing_is_made(
+    hitl: Run, tmp_path: Path, arguments: list[str], message: str
+) -> None:
+    finished = hitl("demo", *arguments)
+    assert finished.returncode == 2
+    assert message in finished.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_it_says_what_can_be_done_next_with_a_command_that_is_found(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "hitl").write_text("")
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+
+    def said() -> str:
+        return demo.what_next(demo.EXAMPLES["files"], "http://127.0.0.1:8000")
+
+    assert said().startswith("hitl.examples.file_agent:agent is served on http://127.0.0.1:8000\n")
+    assert f"\n    {tmp_path}/bin/hitl chat http://127.0.0.1:8000\n" in said()
+    assert "delete the old logs file" in said()
+    monkeypatch.chdir(tmp_path)
+    assert "\n    bin/hitl chat http://127.0.0.1:8000\n" in said()
+    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
+    assert "\n    hitl chat http://127.0.0.1:8000\n" in said()
