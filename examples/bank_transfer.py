@@ -22,8 +22,8 @@ from typing import Any, Literal
 
 import httpx2
 
-from hitl.examples.demo_model import DemoModel, Plan, choose_model, error_of
 from hitl import ReActAgent, RunContext, tool
+from hitl.examples.demo_model import DemoModel, Plan, choose_model, error_of
 
 BANK = os.environ.get("BANK_URL", "http://127.0.0.1:8001")
 

@@ -22,8 +22,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
-from hitl.examples.demo_model import DemoModel, Plan, error_of
 from hitl import ReActAgent, RunContext, ask_user_question, tool
+from hitl.examples.demo_model import DemoModel, Plan, error_of
 from hitl.models import ModelReply, ModelRequest
 
 if TYPE_CHECKING:

@@ -19,8 +19,8 @@ from pathlib import Path
 
 from mcp.server import MCPServer
 
-from hitl.examples.demo_model import DemoModel, Plan, choose_model, error_of
 from hitl import ApprovalRequest, Decision, MCPTools, ReActAgent
+from hitl.examples.demo_model import DemoModel, Plan, choose_model, error_of
 
 NOTES = Path(os.environ.get("NOTES") or "notes").resolve()
 

@@ -23,9 +23,9 @@ import os
 from pathlib import Path
 
 import hitl
-from hitl.examples.demo_model import DemoModel, Plan, choose_model, error_of
 from hitl import InterruptExpired, ReActAgent, ToolRejected, tool
 from hitl.decisions import DecisionKind
+from hitl.examples.demo_model import DemoModel, Plan, choose_model, error_of
 
 SERVICES = Path(os.environ.get("OPS_SERVICES") or "ops_services.json")
 PATIENCE = float(os.environ.get("OPS_PATIENCE") or 600)

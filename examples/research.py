@@ -18,8 +18,8 @@ import sys
 from dataclasses import dataclass
 
 import hitl
-from hitl.examples.demo_model import DemoModel, Plan, choose_model, error_of
 from hitl import ReActAgent, tool
+from hitl.examples.demo_model import DemoModel, Plan, choose_model, error_of
 
 FREE = {
     "trees": "The tallest known tree is a coast redwood of 116 m. (Field guide)",

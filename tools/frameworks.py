@@ -2,10 +2,9 @@
 
 Each dependency group of pyproject.toml besides `dev`, `example` and `wheel` is a framework whose pins exclude those of
 our tools. It gets an environment of its own in target/frameworks, which has what the group says and borrows everything
-else from this one; it is made anew when the group, the tools or this Python have changed. There run the tests that are named
-after the group: its part of the common proof and of the behaviours, `tests/python/ext/test_<group>*.py`, its page and
-its example. With `--types` mypy checks `hitl.ext.<group>` there instead, and
-pyright its example.
+else from this one; it is made anew when the group, the tools or this Python have changed. There run the tests that are
+named after the group: its part of the common proof and of the behaviours, `tests/python/ext/test_<group>*.py`, its page
+and its example. With `--types` mypy checks `hitl.ext.<group>` there instead, and pyright its example.
 
 With `--oldest` it is the oldest version of each framework that its extra takes, of those that `dev` has too, and what
 runs is the common proof, in one isolation: `make test-frameworks-oldest`.

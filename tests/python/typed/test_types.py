@@ -47,8 +47,8 @@ MODULES = (hitl, hitl.client, hitl.hooks, hitl.middleware, hitl.models, hitl.pla
 
 @pytest.mark.slow
 def test_pyright_agrees_with_the_programs_the_examples_and_the_documents(tmp_path: Path) -> None:
-    """With the programs, the examples and what `hitl init` writes in its strict mode; the fixtures and agents of documents
-    need no annotations."""
+    """With the programs, the examples and what `hitl init` writes in its strict mode; the fixtures and agents of
+    documents need no annotations."""
     documents = [document for document in DOCUMENTS if not is_elsewhere(document)]
     snippets: list[Path] = []
     for document in documents:
