@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.python.support.served import ROOT, clean_environment
+from tests.python.support.served import clean_environment
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def run(tmp_path: Path, files: Path) -> Callable[..., str]:
             [sys.executable, "-m", "hitl.examples.without_server", *arguments],
             check=False,
             cwd=tmp_path,
-            env={**clean_environment(), "PYTHONPATH": str(ROOT), "HITL_FILES": str(files)},
+            env={**clean_environment(), "HITL_FILES": str(files)},
             capture_output=True,
             text=True,
             timeout=200,
