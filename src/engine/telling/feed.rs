@@ -34,6 +34,7 @@ enum FeedUpdate {
     Unnumbered,
     Passing(Arc<EventView>),
     Gone(SessionId),
+    Recheck,
     Over,
 }
 
@@ -43,6 +44,8 @@ enum Live {
     Heard(FeedItem),
     /// There will be no more events of this session.
     Gone(SessionId),
+    /// There may be no more of whichever session.
+    Recheck,
     /// There will be no more events.
     Over,
 }
@@ -100,6 +103,13 @@ impl Feed {
     pub fn look_elsewhere(&self) {
         if !self.is_to_look.swap(true, Ordering::AcqRel) {
             drop(self.news.send(FeedUpdate::Unnumbered));
+        }
+    }
+
+    /// A session may have been deleted elsewhere, without anybody here having heard of it: its listeners look.
+    pub fn recheck(&self) {
+        if self.is_heard() {
+            drop(self.news.send(FeedUpdate::Recheck));
         }
     }
 
@@ -175,6 +185,7 @@ impl FeedingTask {
             match item {
                 FeedUpdate::Passing(event) => drop(self.listeners.send(Live::Heard(FeedItem::Passing(event)))),
                 FeedUpdate::Over => drop(self.listeners.send(Live::Over)),
+                FeedUpdate::Recheck => drop(self.listeners.send(Live::Recheck)),
                 FeedUpdate::Gone(session) => drop(self.listeners.send(Live::Gone(session))),
                 FeedUpdate::Stored { last } if last <= self.told => {}
                 // Nobody listens: whoever comes later starts from the store.
@@ -286,6 +297,9 @@ impl Subscriber {
             let goes_on = match heard {
                 Ok(Live::Heard(FeedItem::Stored(event))) => self.tell_stored(event).await,
                 Ok(Live::Gone(session)) => self.session != Some(session),
+                Ok(Live::Recheck) => {
+                    !self.is_known_to_be_gone().await || self.catch_up().await && self.is_there().await
+                }
                 Ok(Live::Over) => false,
                 Ok(Live::Heard(FeedItem::Passing(event))) => {
                     !self.wants(event.session_id) || self.sender.send(FeedItem::Passing(event)).await.is_ok()
@@ -317,6 +331,12 @@ impl Subscriber {
     async fn is_there(&self) -> bool {
         let Some(session) = self.session else { return true };
         self.store.query(move |reader| reader.session(session)).await.is_ok_and(|found| found.is_some())
+    }
+
+    /// Whether the store says so; one that cannot be asked now says nothing.
+    async fn is_known_to_be_gone(&self) -> bool {
+        let Some(session) = self.session else { return false };
+        matches!(self.store.query(move |reader| reader.session(session)).await, Ok(None))
     }
 
     async fn tell_stored(&mut self, event: Arc<NumberedEvent>) -> bool {

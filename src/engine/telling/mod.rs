@@ -147,6 +147,7 @@ impl Notifier {
     pub(super) fn missed_elsewhere(&self) {
         self.bells.ring_all();
         self.feed.look_elsewhere();
+        self.feed.recheck();
     }
 
     /// A process is gone that would have told webhooks: what it has not is everybody's.

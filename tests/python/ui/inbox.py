@@ -61,6 +61,11 @@ class Inbox:
         return self.page.get_by_role("region", name="Request", exact=True)
 
     @property
+    def what_is_asked(self) -> Locator:
+        """Its payload, or the arguments of its call; the conversation beside it may show the same."""
+        return self.request.locator("section.asked")
+
+    @property
     def answer(self) -> Locator:
         """The way to answer it."""
         return self.request.get_by_role("region", name="Answer")

@@ -234,7 +234,7 @@ def test_numbers_keep_their_digits(open_inbox: Open, digits: str, script: str) -
     plan = f'[[{{"name": "ask_anything", "args": {{"payload": {payload}}}}}]]'
     inbox.api.settled(inbox.api.create(), plan, 1)
     inbox.show("account")
-    shown = inbox.request.locator(".literal").inner_text()
+    shown = inbox.what_is_asked.locator(".literal").inner_text()
     stored = inbox.api.get("/interrupts", status="pending").text
     assert f'"number":{shown}' in stored
 

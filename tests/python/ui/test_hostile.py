@@ -141,7 +141,7 @@ def test_characters_that_hide_or_turn_text_are_shown_by_name(open_inbox: Open) -
     inbox = open_inbox()
     inbox.asked(call("refund", order=1, cents=1, reason="pay \u202eecila\u202c and\u200b bob\u0007\u0007\u0007!"))
     inbox.show("refund")
-    cell = inbox.request.locator(".members td").last
+    cell = inbox.what_is_asked.locator(".members td").last
     # Many of one are one mark.
     for name in ("U+202E", "U+202C", "U+200B", "bobU+0007 \u00d7 3!"):
         expect(cell).to_contain_text(name)
@@ -157,7 +157,7 @@ def test_so_is_all_that_shows_nothing(open_inbox: Open) -> None:
     path = "".join(f"{letter}{character}" for letter, character in zip("abcdefghijklm", UNSEEN, strict=True))
     inbox.asked(call("refund", order=1, cents=1, reason=f"{path} \u2764\ufe0f"))
     inbox.show("refund")
-    cell = inbox.request.locator(".members td").last
+    cell = inbox.what_is_asked.locator(".members td").last
     names = "".join(f"{letter}U+{ord(character):04X}" for letter, character in zip("abcdefghijklm", UNSEEN, strict=True))
     assert cell.inner_text() == f"{names} \u2764U+FE0F"
 
@@ -180,7 +180,7 @@ def test_white_space_that_counts_can_be_seen(open_inbox: Open) -> None:
     inbox = open_inbox()
     inbox.asked(call("refund", order=1, cents=1, reason=" two  spaces\u00a0and\u2003more\n"))
     inbox.show("refund")
-    cell = inbox.request.locator(".members td").last
+    cell = inbox.what_is_asked.locator(".members td").last
     assert cell.inner_text() == " two  spacesU+00A0andU+2003more\n"
     expect(cell.locator(".edge")).to_have_count(2)
 
@@ -197,7 +197,7 @@ def test_a_name_that_every_object_has_is_a_name(open_inbox: Open, name: str) -> 
     )
     expect(inbox.rows).to_have_count(2)
     inbox.show("Look")
-    expect(inbox.request.locator(".members")).to_contain_text(name)
+    expect(inbox.what_is_asked.locator(".members")).to_contain_text(name)
     expect(inbox.answer.get_by_role("button", name="Answer", exact=True)).to_be_visible()
     inbox.row(name).filter(has_text="Question").get_by_role("link").click()
     inbox.page.get_by_role("radio", name=name).check()
@@ -286,9 +286,9 @@ def test_a_long_argument_is_never_cut_without_saying_so(open_inbox: Open) -> Non
     inbox = open_inbox()
     inbox.asked(call("refund", order=1, cents=1, reason="a" * 5000 + " and the end"))
     inbox.show("refund")
-    expect(inbox.request.locator(".members")).not_to_contain_text("and the end")
+    expect(inbox.what_is_asked.locator(".members")).not_to_contain_text("and the end")
     inbox.click("Show all 5,012 characters", inbox.request)
-    expect(inbox.request.locator(".members")).to_contain_text("and the end")
+    expect(inbox.what_is_asked.locator(".members")).to_contain_text("and the end")
 
 
 def test_the_policy_forbids_what_slips_through(open_inbox: Open) -> None:
