@@ -101,7 +101,7 @@ def tests_of(name: str) -> list[str]:
         *(folder / "ext" / f"test_{each}.py" for each in ("served", "state_size", "upgrades")),
         folder / "docs" / "test_python_blocks.py",
     ]
-    own = [*sorted((folder / "ext").glob(f"test_{name}*.py")), folder / "examples" / f"test_ext_{name}.py"]
+    own = [*sorted((folder / "ext").glob(f"test_{name}*.py")), *(folder / "examples").glob(f"test_ext_{name}.py")]
     if (folder / "behaviours" / "camps" / f"{name}.py").exists():
         own += sorted((folder / "behaviours").glob("test_*ing.py"))
     return [str(path.relative_to(ROOT)) for path in (*shared, *own)]
