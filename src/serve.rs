@@ -24,6 +24,7 @@ use crate::domain::notice::Tries;
 use crate::domain::webhook::Webhook;
 use crate::engine::Engine;
 use crate::engine::access::policy_file::PolicyError;
+use crate::engine::access::pushed_policy::PushedPolicyError;
 use crate::engine::ports::dispatch::Dispatch;
 use crate::engine::settings::Settings;
 use crate::faults;
@@ -177,6 +178,9 @@ pub enum ServerStartError {
     /// The policy file cannot be used.
     #[error(transparent)]
     Policy(#[from] PolicyError),
+    /// The policy that was pushed cannot be used.
+    #[error(transparent)]
+    PushedPolicy(#[from] PushedPolicyError),
     /// One of the server's own webhooks is none.
     #[error("--webhook {0}")]
     Webhook(String),
@@ -207,6 +211,7 @@ impl ServerStartError {
             | Self::Nameless
             | Self::Store(_)
             | Self::Policy(_)
+            | Self::PushedPolicy(PushedPolicyError::Two { .. } | PushedPolicyError::Unusable(_))
             | Self::Webhook(_)
             | Self::Webhooks(_) => "usage",
             Self::Listen { source, .. } if source.kind() != io::ErrorKind::AddrInUse => "usage",
@@ -238,6 +243,15 @@ impl ServerStartError {
             ),
             Self::Store(error) => Some(error.hint().to_owned()),
             Self::Policy(_) => Some("docs/policy.md shows what a rule looks like".to_owned()),
+            Self::PushedPolicy(PushedPolicyError::Two { file, .. }) => Some(format!(
+                "leave out --policy, for the one in the store to hold, or take that out with `hitl policy remove`, for {} to \
+                 hold; `hitl policy show` prints it",
+                file.display()
+            )),
+            Self::PushedPolicy(PushedPolicyError::Unusable(_)) => Some(
+                "push one that this release can read (`hitl policy push FILE`), or start the release that pushed it"
+                    .to_owned(),
+            ),
             Self::Webhooks(WebhooksError::InvalidSecret) => {
                 Some("for example: echo whsec_$(openssl rand -base64 32)".to_owned())
             }
@@ -312,6 +326,7 @@ impl Running {
             if !is_guarded && !address.ip().to_canonical().is_loopback() {
                 return Err(ServerStartError::Exposed(address.ip()));
             }
+            engine.access().begin_with_pushed(config.policy).await?;
             if let Some((path, file)) = policy {
                 engine.access().follow_policy(file, WatchedFile::new(path)).await?;
             }

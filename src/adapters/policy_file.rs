@@ -4,11 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use futures_util::future::BoxFuture;
-use sha2::{Digest, Sha256};
 
-use crate::domain::digest::hex;
-use crate::domain::policy::file;
-use crate::engine::access::policy_file::{PolicyError, PolicyFile, RulesSource};
+use crate::domain::policy::{digest, file};
+use crate::engine::access::policy_file::{LoadedPolicy, PolicyError, PolicySource, RulesSource};
 
 /// How often it is looked at. It is read each time: its text says whether it has changed, and it is small.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -26,11 +24,12 @@ impl FileSnapshot {
         Self { changed_at, text: std::fs::read_to_string(path).map_err(|error| error.to_string()) }
     }
 
-    fn read(&self, path: &Path) -> Result<PolicyFile, PolicyError> {
-        let refused = |why: String| PolicyError { path: path.to_owned(), why };
+    fn read(&self, path: &Path) -> Result<LoadedPolicy, PolicyError> {
+        let source = PolicySource::File(path.to_owned());
+        let refused = |why: String| PolicyError { from: source.clone(), why };
         let text = self.text.as_deref().map_err(|why| refused(why.to_owned()))?;
         let rules = file::read(text).map_err(|error| refused(error.to_string()))?;
-        Ok(PolicyFile { rules, digest: format!("sha256:{}", hex(&Sha256::digest(text))) })
+        Ok(LoadedPolicy { rules, digest: digest(text), source })
     }
 }
 
@@ -58,7 +57,7 @@ impl Debounce {
 ///
 /// # Errors
 /// [`PolicyError`].
-pub fn load(path: &Path) -> Result<PolicyFile, PolicyError> {
+pub fn load(path: &Path) -> Result<LoadedPolicy, PolicyError> {
     FileSnapshot::at(path).read(path)
 }
 
@@ -75,7 +74,7 @@ impl WatchedFile {
         Self { path, debounce: Debounce::default() }
     }
 
-    async fn next(&mut self) -> Result<PolicyFile, PolicyError> {
+    async fn next(&mut self) -> Result<LoadedPolicy, PolicyError> {
         loop {
             tokio::time::sleep(INTERVAL).await;
             if let Some(read) = self.look().await {
@@ -85,7 +84,7 @@ impl WatchedFile {
     }
 
     /// What there is to be told of at this look.
-    async fn look(&mut self) -> Option<Result<PolicyFile, PolicyError>> {
+    async fn look(&mut self) -> Option<Result<LoadedPolicy, PolicyError>> {
         let (path, mut before) = (self.path.clone(), std::mem::take(&mut self.debounce));
         let look = move || {
             let read = before.see(FileSnapshot::at(&path)).map(|look| look.read(&path));
@@ -98,7 +97,7 @@ impl WatchedFile {
 }
 
 impl RulesSource for WatchedFile {
-    fn changed(&mut self) -> BoxFuture<'_, Result<PolicyFile, PolicyError>> {
+    fn changed(&mut self) -> BoxFuture<'_, Result<LoadedPolicy, PolicyError>> {
         Box::pin(self.next())
     }
 }

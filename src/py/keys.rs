@@ -54,7 +54,7 @@ fn revoke_key(py: Python<'_>, address: &str, name: &str) -> PyResult<()> {
 }
 
 /// Opens the store, works with it, and closes it.
-fn with<T: Send>(
+pub(super) fn with<T: Send>(
     py: Python<'_>,
     opening: impl Future<Output = Result<Arc<dyn Store>, OpenError>> + Send,
     work: impl AsyncFnOnce(&dyn Store) -> Result<T, Error> + Send,

@@ -1,15 +1,50 @@
-//! What the rules of a policy file say about a call, as a Python function.
+//! What the rules of a policy file say about a call, and the policy that is in a store, as Python functions.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
 use super::convert::to_json;
-use crate::domain::policy::{Call, RuleOutcome, RuleSets, Rules, file};
+use super::keys::with;
+use crate::domain::access::Actor;
+use crate::domain::policy::{Call, CheckedPolicy, RuleOutcome, RuleSets, Rules, file};
+use crate::engine::access::pushed_policy;
+use crate::store::{Store, StoreExt, open};
 
-/// Adds the function to the module.
+/// Adds the functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(try_policy, module)?)
+    module.add_function(wrap_pyfunction!(try_policy, module)?)?;
+    module.add_function(wrap_pyfunction!(push_policy, module)?)?;
+    module.add_function(wrap_pyfunction!(pushed_policy_of, module)?)?;
+    module.add_function(wrap_pyfunction!(remove_policy, module)?)
+}
+
+/// Puts a policy (the text of its file) into the store at `address`, which is made where it is missing: the policy as it is
+/// there now (`text`, `digest`, `pushed_at`, `pushed_by`), and whether it is another one than before. Raises `ValueError`,
+/// which names the line, where the text is no policy, before any store is opened; `StoreError`.
+#[pyfunction]
+fn push_policy<'py>(py: Python<'py>, address: &str, text: String) -> PyResult<(Bound<'py, PyAny>, bool)> {
+    let policy = CheckedPolicy::of(text).map_err(PyValueError::new_err)?;
+    let push = async |store: &dyn Store| pushed_policy::push(store, policy, &Actor::anyone()).await;
+    let (policy, is_new) = with(py, open::change(address), push)?;
+    Ok((pythonize::pythonize(py, &policy)?, is_new))
+}
+
+/// The policy in the store at `address`, whoever has it; `None` where none was pushed. Raises `StoreError`.
+#[pyfunction]
+#[pyo3(name = "pushed_policy")]
+fn pushed_policy_of<'py>(py: Python<'py>, address: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let read = async |store: &dyn Store| store.query(|reader| reader.pushed_policy()).await;
+    let policy = with(py, open::read_only(address), read)?;
+    Ok(policy.map(|policy| pythonize::pythonize(py, &policy)).transpose()?)
+}
+
+/// Takes the policy out of the store at `address`: the one that was there, `None` where none was. Raises `StoreError`.
+#[pyfunction]
+fn remove_policy<'py>(py: Python<'py>, address: &str) -> PyResult<Option<Bound<'py, PyAny>>> {
+    let remove = async |store: &dyn Store| pushed_policy::remove(store, &Actor::anyone()).await;
+    let policy = with(py, open::change(address), remove)?;
+    Ok(policy.map(|policy| pythonize::pythonize(py, &policy)).transpose()?)
 }
 
 /// What each rule of a policy (the text of its file) makes of a call, up to the first that clearly matches: a list of

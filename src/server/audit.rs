@@ -25,8 +25,8 @@ problems!(Problems: INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
 
 const FILTERS: [&str; 7] = ["session_id", "interrupt_id", "actor", "action", "after", "limit", "cursor"];
 const ACTIONS: &str = "asked, seen, claimed, released, snoozed, decided, expired, cancelled, granted, grant_revoked, \
-    session_deleted, retried, run_exported, run_imported, policy_loaded, policy_refused, key_created, key_revoked, \
-    signed_in";
+    session_deleted, retried, run_exported, run_imported, policy_pushed, policy_removed, policy_loaded, policy_refused, \
+    key_created, key_revoked, signed_in";
 
 /// List the audit
 ///

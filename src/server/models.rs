@@ -392,27 +392,34 @@ pub struct HealthResponse {
     /// The server's version.
     #[schema(value_type = String)]
     pub version: &'static str,
-    /// How the file of `--policy` is; left out where there is none.
+    /// How the policy is, of `--policy` or pushed; left out where there is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub policy: Option<PolicyResponse>,
 }
 
-/// How the policy file is.
+/// How the policy is.
 #[derive(Debug, Serialize, ToSchema)]
 pub struct PolicyResponse {
     /// How many rules hold.
     pub rules: usize,
+    /// Where they are from: `file` (`--policy`), or `store` (it was pushed).
+    #[schema(value_type = String, pattern = "^(file|store)$")]
+    pub source: &'static str,
+    /// The SHA-256 of the text that they are from; null where none could be read since the server started.
+    #[schema(required)]
+    pub digest: Option<String>,
     /// Since when.
     pub loaded_at: Timestamp,
-    /// Why the file as it is now does not count, with the line; the rules from before hold. Null where it does.
+    /// Why the policy as it is now does not count, with the line; the rules from before hold. Null where it does.
     #[schema(required)]
     pub error: Option<String>,
 }
 
 impl From<PolicyStatus> for PolicyResponse {
     fn from(status: PolicyStatus) -> Self {
-        Self { rules: status.rules, loaded_at: status.loaded_at, error: status.error }
+        let PolicyStatus { rules, digest, source, loaded_at, error } = status;
+        Self { rules, source: source.as_str(), digest, loaded_at, error }
     }
 }
 

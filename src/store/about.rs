@@ -14,7 +14,7 @@ pub enum About {
     Turn(TurnId),
     /// The session of an interrupt.
     Interrupt(InterruptId),
-    /// Keys and sign-ins.
+    /// Keys and sign-ins, and the policy that was pushed.
     Access,
     /// No session, and nobody who may come in.
     Nothing,
@@ -55,6 +55,7 @@ mod checked {
     use crate::domain::journal::Entry;
     use crate::domain::message::ChatMessage;
     use crate::domain::notice::{Notice, NoticeId};
+    use crate::domain::policy::PolicyChange;
     use crate::domain::session::Session;
     use crate::domain::turn::Life;
     use crate::domain::{Error, KeyId, SessionId, Timestamp, TurnId};
@@ -111,7 +112,7 @@ mod checked {
         }
 
         fn writes_access(&self) {
-            assert!(self.about == About::Access, "a job about {:?} changes keys or sign-ins", self.about);
+            assert!(self.about == About::Access, "a job about {:?} changes keys, sign-ins or the policy", self.about);
         }
     }
 
@@ -201,6 +202,11 @@ mod checked {
         fn delete_sign_in(&mut self, token: &Digest) -> Result<(), Error> {
             self.writes_access();
             self.inner.delete_sign_in(token)
+        }
+
+        fn change_policy(&mut self, change: &PolicyChange) -> Result<(), Error> {
+            self.writes_access();
+            self.inner.change_policy(change)
         }
 
         fn append_event(&mut self, event: &StoredEvent, now: Timestamp) -> Result<EventNumber, Error> {

@@ -12,6 +12,7 @@ macro_rules! reads_from {
             use $crate::domain::journal::{RecordedEntry, StepIdentity};
             use $crate::domain::message::ChatMessage;
             use $crate::domain::notice::{Notice, NoticeId};
+            use $crate::domain::policy::PushedPolicy;
             use $crate::domain::session::Session;
             use $crate::domain::turn::Life;
             use $crate::domain::webhook::Webhook;
@@ -110,6 +111,10 @@ macro_rules! reads_from {
 
                 fn sign_ins(&self) -> Result<Vec<SignIn>, Error> {
                     self.$($field)+.sign_ins()
+                }
+
+                fn pushed_policy(&self) -> Result<Option<PushedPolicy>, Error> {
+                    self.$($field)+.pushed_policy()
                 }
 
                 fn events_after(

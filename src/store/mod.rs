@@ -49,6 +49,7 @@ use crate::domain::event::{NumberedEvent, StoredEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::message::ChatMessage;
+use crate::domain::policy::{PolicyChange, PushedPolicy};
 use crate::domain::session::Session;
 use crate::domain::turn::Life;
 use crate::domain::{Error, InterruptId, KeyId, SessionId, StoreId, Timestamp, TurnId};
@@ -281,6 +282,9 @@ pub trait Reader: OutboxReader + CarriedReader + AskedReader {
     /// Everybody who has signed in, in no order that means anything.
     fn sign_ins(&self) -> Result<Vec<SignIn>, Error>;
 
+    /// The policy that was pushed, if there is one.
+    fn pushed_policy(&self) -> Result<Option<PushedPolicy>, Error>;
+
     /// Up to `limit` events with a number above `after`, of one session or of all, in order: those that were appended, and
     /// entries of journals that are told ([`Transaction::append_told`]), as far as no event after them was swept. Those of a
     /// session are as new as all else that a job reads. Those of all are told as far as their order is final: what was
@@ -386,6 +390,9 @@ pub trait Transaction: Reader + TurnWriter + OutboxWriter + CarriedWriter {
 
     /// Removes the sign-in with this token, if it is there.
     fn delete_sign_in(&mut self, token: &Digest) -> Result<(), Error>;
+
+    /// Puts another policy in the place of the one that was pushed, or none.
+    fn change_policy(&mut self, change: &PolicyChange) -> Result<(), Error>;
 
     /// Appends an event; its number, which is above those of all events of its session before it.
     fn append_event(&mut self, event: &StoredEvent, now: Timestamp) -> Result<EventNumber, Error>;

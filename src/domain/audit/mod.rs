@@ -59,9 +59,13 @@ pub enum Action {
     RunExported,
     /// A run was brought in from elsewhere.
     RunImported,
-    /// The rules of the policy file hold from now on.
+    /// A policy was put into the store.
+    PolicyPushed,
+    /// It was taken out of the store.
+    PolicyRemoved,
+    /// The rules of the policy hold at a server from now on.
     PolicyLoaded,
-    /// The policy file cannot be used; the rules from before hold.
+    /// The policy cannot be used; the rules from before hold.
     PolicyRefused,
     /// An API key was made.
     KeyCreated,
@@ -73,7 +77,7 @@ pub enum Action {
 
 impl Action {
     /// Every action.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 21] = [
         Self::Asked,
         Self::Seen,
         Self::Claimed,
@@ -88,6 +92,8 @@ impl Action {
         Self::Retried,
         Self::RunExported,
         Self::RunImported,
+        Self::PolicyPushed,
+        Self::PolicyRemoved,
         Self::PolicyLoaded,
         Self::PolicyRefused,
         Self::KeyCreated,
@@ -112,6 +118,8 @@ impl Action {
             Self::Retried => "retried",
             Self::RunExported => "run_exported",
             Self::RunImported => "run_imported",
+            Self::PolicyPushed => "policy_pushed",
+            Self::PolicyRemoved => "policy_removed",
             Self::PolicyLoaded => "policy_loaded",
             Self::PolicyRefused => "policy_refused",
             Self::KeyCreated => "key_created",

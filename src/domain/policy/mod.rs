@@ -7,6 +7,7 @@ mod glob;
 mod nesting;
 mod patterns;
 mod predicate;
+mod pushed;
 mod rule;
 mod rules;
 mod ruling;
@@ -15,6 +16,7 @@ mod why;
 
 pub use call::Call;
 pub use predicate::{MAX_ARGS, MAX_LENGTH};
+pub use pushed::{CheckedPolicy, PolicyChange, PushedPolicy, digest};
 pub use rule::{Effect, Rule};
 pub use rules::{Matched, RuleOutcome, Rules};
 pub use ruling::{RuleSets, Ruling};

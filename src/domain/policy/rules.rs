@@ -115,6 +115,11 @@ impl Rules {
         Self(rules.into_iter().map(ready).collect())
     }
 
+    /// One rule in the place of those that cannot be read: it never can tell, because of `why`.
+    pub fn unreadable(rule: Rule, why: &str) -> Self {
+        Self(vec![Ready { rule, when: Some(Err(why.to_owned())) }])
+    }
+
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -143,11 +143,16 @@ impl AccessControl {
         self.keyring.changed.subscribe()
     }
 
-    /// Reads keys and sign-ins anew: another process has changed them.
+    /// Reads keys, sign-ins and the policy that was pushed anew: another process has changed some of them.
     ///
     /// # Errors
     /// The store's.
     pub(in crate::engine) async fn changed_elsewhere(&self) -> Result<(), Error> {
+        self.follow_keys().await?;
+        self.follow_pushed().await
+    }
+
+    async fn follow_keys(&self) -> Result<(), Error> {
         // No change of this server's own comes between reading and knowing.
         let _turn = self.keyring.changing.lock().await;
         let there = read(self.store.as_ref()).await?;

@@ -3,6 +3,7 @@
 pub mod keyring;
 pub(super) mod policy;
 pub mod policy_file;
+pub mod pushed_policy;
 pub(super) mod schemas;
 
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use crate::domain::Timestamp;
 use crate::store::Store;
 use keyring::Keyring;
 use policy::Policies;
+use pushed_policy::PolicySources;
 use schemas::Schemas;
 
 /// The keys, sign-ins and rules of a store's server, as they are now.
@@ -20,8 +22,10 @@ pub struct AccessControl {
     store: Arc<dyn Store>,
     keyring: Keyring,
     policies: Policies,
+    /// What the rules are read from; held while what was read is taken, so that one comes after the other.
+    sources: tokio::sync::Mutex<PolicySources>,
     schemas: Schemas,
-    /// The engine is over: the policy file is followed no more.
+    /// The engine is over: policies are followed no more.
     stopped: CancellationToken,
 }
 
@@ -29,7 +33,7 @@ impl AccessControl {
     /// With the keys of `keyring`, and no rules yet, until `stopped`.
     pub(super) fn new(store: Arc<dyn Store>, keyring: Keyring, stopped: CancellationToken) -> Arc<Self> {
         let (policies, schemas) = (Policies::default(), Schemas::default());
-        Arc::new(Self { store, keyring, policies, schemas, stopped })
+        Arc::new(Self { store, keyring, policies, sources: tokio::sync::Mutex::default(), schemas, stopped })
     }
 
     /// Compiled schemas, and the forms made of them.

@@ -4,11 +4,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use crate::domain::error::NOWHERE;
-use crate::domain::policy::{Rule, Rules};
+use crate::domain::policy::{Effect, Rule, Rules};
 use crate::domain::session::Session;
 use crate::domain::{FieldError, SessionId};
 use crate::engine::access::AccessControl;
-use crate::engine::access::policy_file::{PolicyError, PolicyFile, PolicyStatus};
+use crate::engine::access::policy_file::{LoadedPolicy, PolicyError, PolicyStatus};
 
 /// How many sessions' rules are kept compiled.
 const KEPT: usize = 64;
@@ -17,8 +17,8 @@ const KEPT: usize = 64;
 #[derive(Debug, Default)]
 pub struct Policies {
     server: RwLock<Arc<Rules>>,
-    /// How the file is that they are from.
-    file: Mutex<Option<PolicyStatus>>,
+    /// How the policy is that they are from.
+    status: Mutex<Option<PolicyStatus>>,
     /// Those used last are at the end.
     sessions: Mutex<VecDeque<(Vec<Rule>, Arc<Rules>)>>,
 }
@@ -30,26 +30,44 @@ impl Policies {
         Arc::clone(&self.server.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// The file was read. Its rules hold from now on; where that failed, those from before do, and everybody can see why.
-    pub fn take(&self, read: Result<PolicyFile, PolicyError>) {
-        let mut status = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+    /// A policy was read. Its rules hold from now on; where that failed, those from before do, and everybody can see why.
+    /// Where there was none before, a person is asked about every call: it is not known what was to be denied.
+    pub fn take(&self, read: Result<LoadedPolicy, PolicyError>) {
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         match read {
-            Ok(file) => {
-                tracing::info!(rules = file.rules.len(), digest = file.digest, "the policy was read");
-                *status = Some(PolicyStatus::of(&file));
-                *self.server.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(file.rules);
+            Ok(policy) => {
+                tracing::info!(rules = policy.rules.len(), digest = policy.digest, from = %policy.source, "the policy was read");
+                *status = Some(PolicyStatus::of(&policy));
+                self.hold(policy.rules);
             }
             Err(error) => {
-                let Some(status) = status.as_mut() else { return };
-                tracing::error!(path = %error.path.display(), error = error.why, "the policy file is broken; the rules from before hold");
-                status.error = Some(error.why);
+                tracing::error!(from = %error.from, error = error.why, "the policy is broken; the rules from before hold");
+                match status.as_mut() {
+                    Some(status) => status.error = Some(error.why),
+                    None => {
+                        *status = Some(PolicyStatus::unread(&error));
+                        self.hold(asking_about_all(&error.why));
+                    }
+                }
             }
         }
     }
 
-    /// How the policy file is.
+    /// There is no policy any more.
+    pub fn drop_all(&self) {
+        let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
+        tracing::info!("the policy was removed, and no rules of the server hold");
+        *status = None;
+        self.hold(Rules::default());
+    }
+
+    fn hold(&self, rules: Rules) {
+        *self.server.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
+    }
+
+    /// How the policy is.
     pub fn status(&self) -> Option<PolicyStatus> {
-        self.file.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Compiles the rules of a session.
@@ -94,6 +112,22 @@ impl Policies {
     }
 }
 
+/// One rule that has a person asked about every call: what the policy says nobody knows.
+fn asking_about_all(why: &str) -> Rules {
+    Rules::unreadable(
+        Rule {
+            name: "unreadable-policy".to_owned(),
+            effect: Effect::Ask,
+            tool: "*".to_owned(),
+            agent: None,
+            when: None,
+            reason: None,
+            approvers: Vec::new(),
+        },
+        why,
+    )
+}
+
 impl AccessControl {
     /// Compiles the rules of a session that is to be made.
     ///
@@ -120,9 +154,14 @@ impl AccessControl {
         self.policies.server()
     }
 
-    /// The policy file was read: see [`Policies::take`].
-    pub(in crate::engine) fn hold_rules(&self, read: Result<PolicyFile, PolicyError>) {
+    /// A policy was read: see [`Policies::take`].
+    pub(in crate::engine) fn hold_rules(&self, read: Result<LoadedPolicy, PolicyError>) {
         self.policies.take(read);
+    }
+
+    /// There is no policy any more.
+    pub(super) fn drop_rules(&self) {
+        self.policies.drop_all();
     }
 
     /// The rules of a stored session, compiled; may take its time.

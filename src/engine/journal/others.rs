@@ -1,5 +1,5 @@
-//! Other servers that share the store: what they leave is taken up here, and what they do to turns, sessions and keys is heard
-//! of here.
+//! Other servers that share the store: what they leave is taken up here, and what they do to turns, sessions, keys and
+//! the policy is heard of here.
 //!
 //! They ring for what they have committed ([`Signal`]). A ring is a hint: what is acted on is read from the store, and where no
 //! ring came, a look each second finds the same. So nothing depends on rings but how soon something happens.
@@ -26,7 +26,7 @@ const LOOKS_PER_REREAD: u32 = 5;
 
 /// What was found when it was looked last.
 struct Followed {
-    /// How often keys and sign-ins had changed by then; unknown before the first look.
+    /// How often keys, sign-ins and the policy had changed by then; unknown before the first look.
     access: Option<u64>,
     looks: u32,
     next: Instant,
@@ -68,7 +68,7 @@ impl Engine {
             Signal::Access => {
                 if let Err(error) = self.access.changed_elsewhere().await {
                     // The next look tries again.
-                    tracing::warn!(%error, "keys that were changed at another server could not be read yet");
+                    tracing::warn!(%error, "keys or a policy that were changed elsewhere could not be read yet");
                     followed.access = None;
                 }
             }
@@ -109,7 +109,9 @@ impl Engine {
         if followed.access != Some(look.access) {
             match self.access.changed_elsewhere().await {
                 Ok(()) => followed.access = Some(look.access),
-                Err(error) => tracing::warn!(%error, "keys that may have changed elsewhere could not be read yet"),
+                Err(error) => {
+                    tracing::warn!(%error, "keys or a policy that may have changed elsewhere could not be read yet")
+                }
             }
         }
         if !look.moved.is_empty() {

@@ -12,6 +12,7 @@ mod losses;
 mod outages;
 mod outbox;
 mod parking;
+mod policies;
 mod polls;
 mod prechecks;
 mod races;

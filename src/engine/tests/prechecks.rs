@@ -6,10 +6,12 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 
 use super::support::{World, asked, call, question, runtime, settings, step, waiting};
-use crate::domain::policy::{Effect, Rule, Rules};
+use crate::domain::access::Actor;
+use crate::domain::policy::{CheckedPolicy, Effect, Rule, Rules};
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::{Error, InterruptId, apart};
-use crate::engine::access::policy_file::PolicyFile;
+use crate::engine::access::policy_file::{LoadedPolicy, PolicySource};
+use crate::engine::access::pushed_policy;
 use crate::engine::ports::dispatch::TurnOrder;
 use crate::engine::settings::Settings;
 use crate::engine::telling::view::NewSession;
@@ -22,6 +24,7 @@ crate::store::contract::for_each_store!(
     a_transaction_does_nothing_that_may_take_its_time,
     others_write_while_an_answer_is_looked_at,
     an_answer_is_looked_at_again_once_the_rules_are_others,
+    an_answer_is_looked_at_again_once_a_policy_was_pushed,
     what_a_decision_for_always_settles_is_looked_at_again_once_more_is_asked,
     an_answer_whose_rules_change_for_ever_is_not_taken,
     a_question_is_looked_at_again_once_the_rules_are_others,
@@ -161,7 +164,8 @@ async fn others_write_while_an_answer_is_looked_at(fixture: Fixture) {
 /// The policy file has this rule alone from now on.
 fn load(world: &World, rule: Rule) {
     let rules = Rules::compile(vec![rule]).unwrap();
-    world.engine.access.hold_rules(Ok(PolicyFile { rules, digest: "sha256:0".to_owned() }));
+    let (digest, source) = ("sha256:0".to_owned(), PolicySource::Store);
+    world.engine.access.hold_rules(Ok(LoadedPolicy { rules, digest, source }));
 }
 
 async fn an_answer_is_looked_at_again_once_the_rules_are_others(fixture: Fixture) {
@@ -176,6 +180,22 @@ async fn an_answer_is_looked_at_again_once_the_rules_are_others(fixture: Fixture
     assert!(matches!(&refused, Error::InvalidAnswer(errors) if errors[0].kind == "denied"), "{refused}");
     assert_eq!(world.interrupt(id).await.status, InterruptStatus::Pending);
     assert_eq!(world.kinds(order.turn).await, "start ask pause");
+}
+
+async fn an_answer_is_looked_at_again_once_a_policy_was_pushed(fixture: Fixture) {
+    let (world, store) = holding(fixture).await;
+    let (order, id) = paying(&world, 5).await;
+    store.hold_next();
+    let answering = answering(&world, &order, id, json!({"approved": true}));
+    let held = store.held().await;
+    let denying = "[[rule]]\nname = 'rule'\neffect = 'deny'\ntool = 'pay'\nwhen = 'args.amount > 4'\n";
+    let denying = CheckedPolicy::of(denying.to_owned()).unwrap();
+    pushed_policy::push(world.store.as_ref(), denying, &Actor::anyone()).await.unwrap();
+    world.engine.access.follow_pushed().await.unwrap();
+    store.write_now(held).await;
+    let refused = answering.await.unwrap().unwrap_err();
+    assert!(matches!(&refused, Error::InvalidAnswer(errors) if errors[0].kind == "denied"), "{refused}");
+    assert_eq!(world.interrupt(id).await.status, InterruptStatus::Pending);
 }
 
 async fn what_a_decision_for_always_settles_is_looked_at_again_once_more_is_asked(fixture: Fixture) {

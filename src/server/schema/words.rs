@@ -59,7 +59,7 @@ words! {
     "Where a notice stands." NoticeStatus { Scheduled, Pending, Delivered, Failed }
     "What was done." Action {
         Asked, Seen, Claimed, Released, Snoozed, Decided, Expired, Cancelled, Granted, GrantRevoked, SessionDeleted,
-        Retried, RunExported, RunImported, PolicyLoaded, PolicyRefused, KeyCreated, KeyRevoked, SignedIn,
+        Retried, RunExported, RunImported, PolicyPushed, PolicyRemoved, PolicyLoaded, PolicyRefused, KeyCreated, KeyRevoked, SignedIn,
     }
     "What kind of entry." EntryKind {
         Start, Taken, Intent, Step, Ask, Answer, Expire, Withdraw, Timer, Wakes, Pause, Cancel, End,

@@ -204,15 +204,21 @@ async fn the_rules_that_hold_are_told_of_with_the_digest_of_their_file() {
     let row =
         |told: &Value| (told["action"].as_str().unwrap().to_owned(), told["actor"].clone(), told["details"].clone());
     let loaded = |details| ("policy_loaded".to_owned(), Value::Null, details);
-    assert_eq!(row(&until(1).await), loaded(json!({"to": digest(ask), "rules": 1})));
+    assert_eq!(row(&until(1).await), loaded(json!({"to": digest(ask), "source": "file", "rules": 1})));
     write(deny);
-    assert_eq!(row(&until(2).await), loaded(json!({"from": digest(ask), "to": digest(deny), "rules": 1})));
+    assert_eq!(
+        row(&until(2).await),
+        loaded(json!({"from": digest(ask), "to": digest(deny), "source": "file", "rules": 1}))
+    );
     write("");
     let (action, _, details) = row(&until(3).await);
     assert_eq!((action.as_str(), &details["keeps"]), ("policy_refused", &json!(digest(deny))));
     assert!(details["error"].as_str().unwrap().contains("rules = \"none\""), "{details}");
     write(deny);
-    assert_eq!(row(&until(4).await), loaded(json!({"from": digest(deny), "to": digest(deny), "rules": 1})));
+    assert_eq!(
+        row(&until(4).await),
+        loaded(json!({"from": digest(deny), "to": digest(deny), "source": "file", "rules": 1}))
+    );
 }
 
 #[test]

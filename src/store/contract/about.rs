@@ -5,6 +5,7 @@ use super::outbox::notice;
 use crate::domain::Error;
 use crate::domain::audit::{Action, Deed};
 use crate::domain::journal::Entry;
+use crate::domain::policy::PolicyChange;
 use crate::store::about::About;
 use crate::store::record::{DueKind, StoredReply};
 use crate::store::{StoreExt, Transaction};
@@ -12,7 +13,7 @@ use crate::store::{StoreExt, Transaction};
 super::for_each_store!(
     a_job_changes_rows_of_what_it_is_about,
     a_job_that_changes_rows_of_another_session_is_refused,
-    keys_and_sign_ins_are_for_jobs_about_them,
+    what_says_who_may_is_for_jobs_about_it,
 );
 
 type Job = fn(&mut dyn Transaction) -> Result<(), Error>;
@@ -90,12 +91,13 @@ async fn a_job_that_changes_rows_of_another_session_is_refused(it: Fixture) {
     assert_eq!(it.read(|reader| reader.session(session_id(1))).await, Some(session(1)));
 }
 
-async fn keys_and_sign_ins_are_for_jobs_about_them(it: Fixture) {
-    let jobs: [Job; 4] = [
+async fn what_says_who_may_is_for_jobs_about_it(it: Fixture) {
+    let jobs: [Job; 5] = [
         |tx| tx.insert_key(&key(1, "ci")),
         |tx| tx.revoke_key(key_id(1), at(1)),
         |tx| tx.insert_sign_in(&sign_in(1, 1)),
         |tx| tx.delete_sign_in(&[1; 32].into()),
+        |tx| tx.change_policy(&PolicyChange::Removed),
     ];
     for job in jobs {
         let refused = it.store.transact(About::Nothing, job).await;

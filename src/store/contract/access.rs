@@ -1,8 +1,9 @@
-//! Keys and sign-ins.
+//! Keys, sign-ins, and the policy that was pushed.
 
 use super::fixture::*;
 use crate::domain::Error;
 use crate::domain::access::Key;
+use crate::domain::policy::{CheckedPolicy, PolicyChange, PushedPolicy};
 use crate::store::upkeep::Sweep;
 
 super::for_each_store!(
@@ -11,6 +12,8 @@ super::for_each_store!(
     a_key_is_revoked_once,
     sign_ins_come_and_go,
     no_more_sign_ins_are_swept_at_once_than_it_is_told,
+    a_policy_comes_in_the_place_of_another_and_goes,
+    a_policy_is_as_before_where_its_job_fails,
 );
 
 async fn keys_come_back_oldest_first_with_all_they_have(it: Fixture) {
@@ -74,4 +77,35 @@ async fn no_more_sign_ins_are_swept_at_once_than_it_is_told(it: Fixture) {
     assert_eq!(sweep(3).await, 2);
     assert_eq!(kept().await, [5]);
     assert_eq!(sweep(3).await, 0);
+}
+
+fn policy(tool: &str) -> PushedPolicy {
+    // As it is written, comments and lines without anything too.
+    let text = format!("# caf\u{e9}\n\n[[rule]]\nname = 'a'\neffect = 'deny'\ntool = '{tool}'\n");
+    CheckedPolicy::of(text).unwrap().pushed(Some("ada").filter(|_| tool == "pay"), at(7))
+}
+
+async fn a_policy_comes_in_the_place_of_another_and_goes(it: Fixture) {
+    assert_eq!(it.read(|reader| reader.pushed_policy()).await, None);
+    for tool in ["pay", "refund"] {
+        it.write(move |transaction| transaction.change_policy(&PolicyChange::Pushed(policy(tool)))).await;
+        assert_eq!(it.read(|reader| reader.pushed_policy()).await, Some(policy(tool)));
+    }
+    for _ in 0..2 {
+        it.write(|transaction| transaction.change_policy(&PolicyChange::Removed)).await;
+        assert_eq!(it.read(|reader| reader.pushed_policy()).await, None);
+    }
+}
+
+async fn a_policy_is_as_before_where_its_job_fails(it: Fixture) {
+    it.write(|transaction| transaction.change_policy(&PolicyChange::Pushed(policy("pay")))).await;
+    for change in [PolicyChange::Removed, PolicyChange::Pushed(policy("refund"))] {
+        let failed = it.refuse(move |transaction| {
+            transaction.change_policy(&change)?;
+            assert_ne!(transaction.pushed_policy()?, Some(policy("pay")), "the job sees what it has changed");
+            Err::<(), _>(Error::SessionNotFound)
+        });
+        assert_eq!(failed.await, Error::SessionNotFound);
+        assert_eq!(it.read(|reader| reader.pushed_policy()).await, Some(policy("pay")));
+    }
 }

@@ -13,6 +13,7 @@ use crate::domain::journal::RecordedEntry;
 use crate::domain::message::{ChatMessage, Role};
 use crate::domain::naming;
 use crate::domain::notice::{Notice, NoticeId};
+use crate::domain::policy::PushedPolicy;
 use crate::domain::search::Needle;
 use crate::domain::session::Session;
 use crate::domain::told;
@@ -39,6 +40,7 @@ pub(in crate::store) struct MemoryState {
     /// Oldest first.
     pub(in crate::store) keys: Vec<Key>,
     pub(in crate::store) sign_ins: Vec<SignIn>,
+    pub(in crate::store) policy: Option<PushedPolicy>,
     pub(in crate::store) notices: Ordered<NoticeId, Notice>,
     pub(in crate::store) carried: HashMap<TurnId, Carried>,
     pub(super) graphs: GraphTables,
@@ -63,6 +65,7 @@ impl MemoryState {
             audit: Vec::new(),
             keys: Vec::new(),
             sign_ins: Vec::new(),
+            policy: None,
             notices: Ordered::default(),
             carried: HashMap::new(),
             graphs: GraphTables::default(),
@@ -379,6 +382,10 @@ impl Reader for MemoryState {
 
     fn sign_ins(&self) -> Result<Vec<SignIn>, Error> {
         Ok(self.sign_ins.clone())
+    }
+
+    fn pushed_policy(&self) -> Result<Option<PushedPolicy>, Error> {
+        Ok(self.policy.clone())
     }
 
     fn events_after(&self, after: u64, session: Option<SessionId>, limit: usize) -> Result<Vec<NumberedEvent>, Error> {

@@ -7,6 +7,7 @@ use crate::domain::event::StoredEvent;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::message::ChatMessage;
+use crate::domain::policy::PolicyChange;
 use crate::domain::session::Session;
 use crate::domain::told::StepEvent;
 use crate::domain::{Error, InterruptId, KeyId, SessionId, Timestamp, TurnId};
@@ -234,6 +235,16 @@ impl Transaction for MemoryTransaction<'_> {
 
     fn delete_sign_in(&mut self, token: &Digest) -> Result<(), Error> {
         self.change_sign_ins(|sign_ins| sign_ins.retain(|sign_in| sign_in.token != *token));
+        Ok(())
+    }
+
+    fn change_policy(&mut self, change: &PolicyChange) -> Result<(), Error> {
+        let next = match change {
+            PolicyChange::Pushed(policy) => Some(policy.clone()),
+            PolicyChange::Removed => None,
+        };
+        let before = std::mem::replace(&mut self.state.policy, next);
+        self.on_undo(move |state| state.policy = before);
         Ok(())
     }
 

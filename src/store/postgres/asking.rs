@@ -110,6 +110,7 @@ pub(super) fn calls(question: &StoreQuestion) -> Vec<SqlCall> {
         }
         StoreQuestion::Keys => plain(sql!("keys/select")),
         StoreQuestion::SignIns => plain(sql!("sign_ins/select")),
+        StoreQuestion::PushedPolicy => plain(sql!("policy/select")),
         StoreQuestion::CountSessions => plain(sql!("sessions/count")),
         StoreQuestion::LastEvent => plain(sql!("events/last")),
         StoreQuestion::LastEventOf(id) => by(sql!("events/last_of_session"), id.0),
@@ -191,6 +192,7 @@ pub(super) fn answer(question: StoreQuestion, replies: &mut Replies, forms: &Kep
         StoreQuestion::Seen(..) => Answer::Seen(replies.one("deeds", |cells| cells.plain())?.unwrap_or_default()),
         StoreQuestion::Keys => Answer::Keys(replies.all("keys", |cells| rows::key(cells))?),
         StoreQuestion::SignIns => Answer::SignIns(replies.all("sign_ins", |cells| rows::sign_in(cells))?),
+        StoreQuestion::PushedPolicy => Answer::PushedPolicy(replies.one("policy", |cells| rows::pushed_policy(cells))?),
         StoreQuestion::CountSessions | StoreQuestion::LastEvent | StoreQuestion::LastEventOf(_) => {
             let table = if question == StoreQuestion::CountSessions { "sessions" } else { "events" };
             Answer::Number(replies.one(table, |cells| cells.number())?.unwrap_or_default())

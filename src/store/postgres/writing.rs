@@ -9,6 +9,7 @@ use crate::domain::audit::Deed;
 use crate::domain::event::{EventBody, StoredEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::notice::Notice;
+use crate::domain::policy::PolicyChange;
 use crate::domain::session::Session;
 use crate::domain::{Error, Timestamp, answer};
 use crate::store::kept::KeptForms;
@@ -377,6 +378,18 @@ fn others(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
             .plain(|row| row.key.bytes().to_vec())
             .time(|row| row.ends_at);
         calls.push(columns.call(sql!("sign_ins/insert")));
+    }
+    match &changes.policy {
+        None => {}
+        Some(PolicyChange::Removed) => calls.push(SqlCall::new(sql!("policy/delete"), vec![])),
+        Some(PolicyChange::Pushed(policy)) => {
+            let columns = Columns::of(std::slice::from_ref(policy))
+                .text(|policy| &policy.text)
+                .text(|policy| &policy.digest)
+                .time(|policy| policy.pushed_at)
+                .text_or_none(|policy| policy.pushed_by.as_deref());
+            calls.push(columns.call(sql!("policy/upsert")));
+        }
     }
     Ok(())
 }

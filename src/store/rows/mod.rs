@@ -25,6 +25,7 @@ use crate::domain::interrupt::Interrupt;
 use crate::domain::json as strict_json;
 use crate::domain::naming;
 use crate::domain::payload::MAX_STORED_DEPTH;
+use crate::domain::policy::PushedPolicy;
 use crate::domain::session::{Failure, Phase, Retry, Session};
 use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::turn::{Life, TurnState};
@@ -392,6 +393,16 @@ fn or_none<T: Default>(read: Result<T, Error>) -> Result<T, Error> {
 /// A row of `sign_ins/select.sql`.
 pub(super) fn sign_in(cells: &mut impl Cells) -> Result<SignIn, Error> {
     Ok(SignIn { token: digest(cells)?, key: digest(cells)?, ends_at: cells.time()? })
+}
+
+/// A row of `policy/select.sql`.
+pub(super) fn pushed_policy(cells: &mut impl Cells) -> Result<PushedPolicy, Error> {
+    Ok(PushedPolicy {
+        text: cells.plain()?,
+        digest: cells.plain()?,
+        pushed_at: cells.time()?,
+        pushed_by: cells.plain()?,
+    })
 }
 
 fn digest(cells: &mut impl Cells) -> Result<Digest, Error> {

@@ -7,6 +7,7 @@ use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::RecordedEntry;
 use crate::domain::message::ChatMessage;
 use crate::domain::notice::Notice;
+use crate::domain::policy::PolicyChange;
 use crate::domain::session::Session;
 use crate::domain::{KeyId, SessionId, Timestamp, TurnId};
 use crate::store::carried::Carried;
@@ -51,6 +52,8 @@ pub struct Changes {
     pub sign_ins: Vec<SignIn>,
     /// Tokens of those that are over.
     pub deleted_sign_ins: Vec<crate::domain::access::Digest>,
+    /// What becomes of the policy that was pushed.
+    pub policy: Option<PolicyChange>,
 }
 
 /// A session of which something is changed.
@@ -146,10 +149,10 @@ impl Changes {
         (0..).filter(|place| !taken.contains(place)).take(self.events.len()).collect()
     }
 
-    /// Whether keys or sign-ins are others than before.
+    /// Whether keys, sign-ins or the policy that was pushed are others than before.
     pub fn is_of_access(&self) -> bool {
         let rows = [self.keys.len(), self.revoked_keys.len(), self.sign_ins.len(), self.deleted_sign_ins.len()];
-        rows.into_iter().any(|count| count > 0)
+        self.policy.is_some() || rows.into_iter().any(|count| count > 0)
     }
 
     /// What other processes are to hear of at once.
@@ -185,10 +188,11 @@ impl Changes {
             keys,
             sign_ins,
             deleted_sign_ins,
+            policy,
         } = self;
         let rows = [turns.len(), entries.len(), interrupts.len(), set_aside.len(), replies.len(), carried.len()];
         let others = [messages.len(), notices.len(), deleted_notices.len(), events.len(), deeds.len(), keys.len()];
         let access = [revoked_keys.len(), sign_ins.len(), deleted_sign_ins.len(), sessions.len()];
-        rows.into_iter().chain(others).chain(access).all(|count| count == 0)
+        policy.is_none() && rows.into_iter().chain(others).chain(access).all(|count| count == 0)
     }
 }

@@ -137,6 +137,7 @@ impl Image {
             }
             (StoreQuestion::Keys, Answer::Keys(keys)) => self.state.keys = keys,
             (StoreQuestion::SignIns, Answer::SignIns(sign_ins)) => self.state.sign_ins = sign_ins,
+            (StoreQuestion::PushedPolicy, Answer::PushedPolicy(policy)) => self.state.policy = policy,
             (_, answer) => {
                 self.known.answers.push((question, answer));
                 return Ok(());

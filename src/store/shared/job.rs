@@ -12,6 +12,7 @@ use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::Entry;
 use crate::domain::message::ChatMessage;
 use crate::domain::notice::{Notice, NoticeId};
+use crate::domain::policy::PolicyChange;
 use crate::domain::session::Session;
 use crate::domain::told::StepEvent;
 use crate::domain::turn::{Life, TurnEvent};
@@ -255,6 +256,12 @@ impl Transaction for JobTransaction<'_> {
         self.inner.delete_sign_in(token)?;
         self.notes.sign_ins.retain(|sign_in| sign_in.token != *token);
         self.notes.deleted_sign_ins.push(*token);
+        Ok(())
+    }
+
+    fn change_policy(&mut self, change: &PolicyChange) -> Result<(), Error> {
+        self.inner.change_policy(change)?;
+        self.notes.policy = Some(change.clone());
         Ok(())
     }
 

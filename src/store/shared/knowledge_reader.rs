@@ -9,6 +9,7 @@ use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Entry, RecordedEntry, StepIdentity};
 use crate::domain::message::ChatMessage;
 use crate::domain::notice::{Notice, NoticeId};
+use crate::domain::policy::PushedPolicy;
 use crate::domain::session::Session;
 use crate::domain::turn::Life;
 use crate::domain::webhook::Webhook;
@@ -202,6 +203,11 @@ impl Reader for KnowledgeReader<'_> {
     fn sign_ins(&self) -> Result<Vec<SignIn>, Error> {
         self.known.need(StoreQuestion::SignIns)?;
         self.state.sign_ins()
+    }
+
+    fn pushed_policy(&self) -> Result<Option<PushedPolicy>, Error> {
+        self.known.need(StoreQuestion::PushedPolicy)?;
+        self.state.pushed_policy()
     }
 
     fn events_after(&self, after: u64, session: Option<SessionId>, limit: usize) -> Result<Vec<NumberedEvent>, Error> {

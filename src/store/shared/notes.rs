@@ -7,6 +7,7 @@ use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::Deed;
 use crate::domain::event::StoredEvent;
 use crate::domain::notice::{Notice, NoticeId};
+use crate::domain::policy::PolicyChange;
 use crate::domain::{Error, InterruptId, KeyId, SessionId, Timestamp, TurnId};
 use crate::store::memory::state::MemoryState;
 use crate::store::owner::TurnOwner;
@@ -41,6 +42,8 @@ pub struct Notes {
     pub sign_ins: Vec<SignIn>,
     /// Tokens of those that are over.
     pub deleted_sign_ins: Vec<Digest>,
+    /// What becomes of the policy that was pushed.
+    pub policy: Option<PolicyChange>,
 }
 
 struct NotedTurn {
@@ -218,6 +221,7 @@ impl Notes {
         changes.revoked_keys = self.revoked_keys;
         changes.sign_ins = self.sign_ins;
         changes.deleted_sign_ins = self.deleted_sign_ins;
+        changes.policy = self.policy;
         Ok((changes, numbers))
     }
 }

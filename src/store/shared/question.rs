@@ -10,6 +10,7 @@ use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{RecordedEntry, StepIdentity};
 use crate::domain::message::ChatMessage;
 use crate::domain::notice::{Notice, NoticeId};
+use crate::domain::policy::PushedPolicy;
 use crate::domain::session::Session;
 use crate::domain::{Error, InterruptId, SessionId, StoreId, TurnId};
 use crate::store::carried::Carried;
@@ -80,6 +81,8 @@ pub enum StoreQuestion {
     Keys,
     /// Everybody who has signed in.
     SignIns,
+    /// The policy that was pushed.
+    PushedPolicy,
     /// How many sessions there are.
     CountSessions,
     /// Up to which number the events are all there.
@@ -143,6 +146,8 @@ pub enum Answer {
     Keys(Vec<Key>),
     /// Of [`StoreQuestion::SignIns`].
     SignIns(Vec<SignIn>),
+    /// Of [`StoreQuestion::PushedPolicy`].
+    PushedPolicy(Option<PushedPolicy>),
     /// Of [`StoreQuestion::CountSessions`], [`StoreQuestion::LastEvent`] and [`StoreQuestion::LastEventOf`].
     Number(u64),
     /// Of [`StoreQuestion::AuditHead`].

@@ -47,6 +47,7 @@ impl Rows {
             StoreQuestion::Seen(interrupt, actor) => Answer::Seen(state.has_seen(*interrupt, actor)?),
             StoreQuestion::Keys => Answer::Keys(state.keys()?),
             StoreQuestion::SignIns => Answer::SignIns(state.sign_ins()?),
+            StoreQuestion::PushedPolicy => Answer::PushedPolicy(state.pushed_policy()?),
             StoreQuestion::CountSessions => Answer::Number(state.count_sessions()? as u64),
             StoreQuestion::LastEvent => Answer::Number(state.last_event()?),
             StoreQuestion::LastEventOf(session) => Answer::Number(state.last_event_of(*session)?),

@@ -141,6 +141,9 @@ fn write(tx: &mut MemoryTransaction<'_>, changes: &Changes) -> Result<Vec<u64>, 
     for token in &changes.deleted_sign_ins {
         tx.delete_sign_in(token)?;
     }
+    if let Some(change) = &changes.policy {
+        tx.change_policy(change)?;
+    }
     tell(tx, changes)
 }
 

@@ -19,6 +19,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0012_who_may.sql"),
     include_str!("migrations/0013_told.sql"),
     include_str!("migrations/0014_graphs.sql"),
+    include_str!("migrations/0015_policy.sql"),
 ];
 
 /// The version of the schema that this build writes.

@@ -12,6 +12,7 @@ use crate::domain::event::{EventBody, EventView, NumberedEvent, StoredEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::RecordedEntry;
 use crate::domain::message::ChatMessage;
+use crate::domain::policy::PushedPolicy;
 use crate::domain::session::Session;
 use crate::domain::status::InterruptStatus;
 use crate::domain::turn::Life;
@@ -253,6 +254,10 @@ impl Reader for Handle<'_> {
 
     fn sign_ins(&self) -> Result<Vec<SignIn>, Error> {
         self.all("sign_ins", sql!("sign_ins/select"), [], |cells| rows::sign_in(cells))
+    }
+
+    fn pushed_policy(&self) -> Result<Option<PushedPolicy>, Error> {
+        self.one("policy", sql!("policy/select"), [], |cells| rows::pushed_policy(cells))
     }
 
     fn events_after(&self, after: u64, session: Option<SessionId>, limit: usize) -> Result<Vec<NumberedEvent>, Error> {

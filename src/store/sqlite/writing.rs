@@ -11,6 +11,7 @@ use crate::domain::event::{EventBody, StoredEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::Entry;
 use crate::domain::message::ChatMessage;
+use crate::domain::policy::PolicyChange;
 use crate::domain::session::Session;
 use crate::domain::told::StepEvent;
 use crate::domain::{Error, KeyId, SessionId, Timestamp, TurnId, answer};
@@ -271,6 +272,13 @@ impl Transaction for Handle<'_> {
 
     fn delete_sign_in(&mut self, token: &Digest) -> Result<(), Error> {
         self.execute(sql!("sign_ins/delete"), [token.bytes()]).map(drop)
+    }
+
+    fn change_policy(&mut self, change: &PolicyChange) -> Result<(), Error> {
+        self.execute(sql!("policy/delete"), [])?;
+        let PolicyChange::Pushed(policy) = change else { return Ok(()) };
+        let params = params![policy.text, policy.digest, policy.pushed_at.millis(), policy.pushed_by];
+        self.execute(sql!("policy/insert"), params).map(drop)
     }
 
     fn append_event(&mut self, event: &StoredEvent, now: Timestamp) -> Result<EventNumber, Error> {

@@ -1,2 +1,2 @@
--- Other servers keep keys and sign-ins in memory, and look at this.
+-- Other servers keep keys, sign-ins and the policy that was pushed in memory, and look at this.
 UPDATE hitl.meta SET access_version = access_version + 1

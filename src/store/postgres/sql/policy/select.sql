@@ -1,0 +1,1 @@
+SELECT text, digest, pushed_at, pushed_by FROM hitl.policy
