@@ -206,12 +206,13 @@ impl ServerStartError {
     pub fn kind(&self) -> &'static str {
         match self {
             Self::Workers(error) if error.is_agents() => "agent",
+            Self::PushedPolicy(error) if error.hint().is_none() => "runtime",
             Self::Descriptors { .. }
             | Self::Exposed(_)
             | Self::Nameless
             | Self::Store(_)
             | Self::Policy(_)
-            | Self::PushedPolicy(PushedPolicyError::Two { .. } | PushedPolicyError::Unusable(_))
+            | Self::PushedPolicy(_)
             | Self::Webhook(_)
             | Self::Webhooks(_) => "usage",
             Self::Listen { source, .. } if source.kind() != io::ErrorKind::AddrInUse => "usage",
@@ -243,15 +244,7 @@ impl ServerStartError {
             ),
             Self::Store(error) => Some(error.hint().to_owned()),
             Self::Policy(_) => Some("docs/policy.md shows what a rule looks like".to_owned()),
-            Self::PushedPolicy(PushedPolicyError::Two { file, .. }) => Some(format!(
-                "leave out --policy, for the one in the store to hold, or take that out with `hitl policy remove`, for {} to \
-                 hold; `hitl policy show` prints it",
-                file.display()
-            )),
-            Self::PushedPolicy(PushedPolicyError::Unusable(_)) => Some(
-                "push one that this release can read (`hitl policy push FILE`), or start the release that pushed it"
-                    .to_owned(),
-            ),
+            Self::PushedPolicy(error) => error.hint(),
             Self::Webhooks(WebhooksError::InvalidSecret) => {
                 Some("for example: echo whsec_$(openssl rand -base64 32)".to_owned())
             }

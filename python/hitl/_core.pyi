@@ -30,8 +30,11 @@ __all__ = [
     "init_logging",
     "list_keys",
     "migrate_store",
+    "push_policy",
+    "pushed_policy",
     "read_decision",
     "rejection_text",
+    "remove_policy",
     "revoke_key",
     "schema_script",
     "store_schema",
@@ -104,6 +107,21 @@ def with_defaults(value: object, schema: Mapping[str, object]) -> Any:
 
 def edited_text(args: Mapping[str, object]) -> str:
     """What the model is told, after its result, of a call that ran with other arguments than its own."""
+
+def push_policy(address: str, text: str) -> tuple[dict[str, Any], bool]:
+    """Puts a policy (the text of its file) into the store at `address`, which is made where it is missing: the policy
+    as it is there now (`text`, `digest`, `pushed_at`, `pushed_by`), and whether it is another one than before.
+
+    Raises `ValueError`, which names the line, where the text is no policy, before any store is opened; `StoreError`.
+    """
+
+def pushed_policy(address: str) -> dict[str, Any] | None:
+    """The policy in the store at `address`, whoever has it; `None` where none was pushed. Raises `StoreError`."""
+
+def remove_policy(address: str) -> dict[str, Any] | None:
+    """Takes the policy out of the store at `address`: the one that was there, `None` where none was. Raises
+    `StoreError`.
+    """
 
 def try_policy(text: str, tool: str, args: object, agent: str | None = None) -> list[dict[str, Any]]:
     """What each rule of a policy (the text of its file) makes of a call, up to the first that clearly matches: a list

@@ -40,6 +40,24 @@ pub enum PushedPolicyError {
     Store(#[from] Error),
 }
 
+impl PushedPolicyError {
+    /// What to do about it; `None` where that is for whoever keeps the store to find out.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Two { file, .. } => Some(format!(
+                "leave out --policy, for the one in the store to hold, or take that out with `hitl policy remove`, for {} to \
+                 hold; `hitl policy show` prints it",
+                file.display()
+            )),
+            Self::Unusable(_) => Some(
+                "push one that this release can read (`hitl policy push FILE`), or start the release that pushed it"
+                    .to_owned(),
+            ),
+            Self::Store(_) => None,
+        }
+    }
+}
+
 /// Puts a policy into a store, for `actor`, in the place of the one that is there: as it is there now, and whether it is
 /// another one than before. The same text once more changes nothing.
 ///
