@@ -12,6 +12,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0001_store.sql"),
     include_str!("migrations/0002_graphs.sql"),
     include_str!("migrations/0003_servers.sql"),
+    include_str!("migrations/0004_roles.sql"),
 ];
 /// The version of the schema that this build reads and writes.
 pub(super) const NEWEST: i32 = MIGRATIONS.len() as i32;
