@@ -1,6 +1,7 @@
 //! A whole server: listener, workers, store, engine and HTTP, put together and taken apart in the right order.
 
 mod descriptors;
+mod no_workers;
 mod presence;
 
 use std::collections::HashMap;
@@ -9,6 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -18,6 +20,7 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use self::descriptors::Descriptors;
+use self::no_workers::NoWorkers;
 use crate::adapters::policy_file::{self, WatchedFile};
 use crate::adapters::webhooks::{Webhooks, WebhooksError};
 use crate::domain::notice::Tries;
@@ -30,9 +33,11 @@ use crate::engine::settings::Settings;
 use crate::faults;
 use crate::server::{self, ApiKey, HttpSettings};
 use crate::store::Store;
-use crate::store::open;
+use crate::store::open::{self, Address};
 use crate::store::open_error::OpenError;
 use crate::store::presence::Presence;
+use crate::store::shared::membership::Membership;
+use crate::store::shared::servers::ServerRole;
 use crate::supervisor::Supervisor;
 use crate::supervisor::settings::{self, Isolation, SupervisorSettings};
 
@@ -60,6 +65,8 @@ pub struct Config {
     pub policy: Option<PathBuf>,
     /// See [`Settings::workers`].
     pub workers: usize,
+    /// Run no turns, and leave them to the servers on the same store that do.
+    pub no_workers: bool,
     /// See [`Settings::queue`].
     pub queue: usize,
     /// See [`Settings::max_sessions`]; 0 for no limit.
@@ -166,6 +173,9 @@ pub enum ServerStartError {
         "--host: {0} can be reached from other machines, and anybody there could answer for you: the store has no key"
     )]
     Exposed(IpAddr),
+    /// Nobody would run turns.
+    #[error("--no-workers: no other server can run the turns of this store, which one server has for itself")]
+    Workless,
     /// Nobody could tell who sends and who answers.
     #[error("--prevent-self-approval: without keys nobody can tell who sends and who answers")]
     Nameless,
@@ -209,6 +219,7 @@ impl ServerStartError {
             Self::PushedPolicy(error) if error.hint().is_none() => "runtime",
             Self::Descriptors { .. }
             | Self::Exposed(_)
+            | Self::Workless
             | Self::Nameless
             | Self::Store(_)
             | Self::Policy(_)
@@ -231,6 +242,7 @@ impl ServerStartError {
                     .to_owned(),
             ),
             Self::Nameless => Some("make a key for each of them: hitl keys create NAME --scope SCOPE".to_owned()),
+            Self::Workless => Some("name a database that servers share: --store postgresql://USER@HOST/DATABASE".to_owned()),
             Self::Exposed(_) => Some(
                 "make one with `hitl keys create`, add --api-key, or --insecure if the network itself is guarded"
                     .to_owned(),
@@ -262,10 +274,15 @@ impl ServerStartError {
 pub struct Running {
     address: SocketAddr,
     engine: Arc<Engine>,
-    supervisor: Arc<Supervisor>,
+    /// None where turns are left to others.
+    supervisor: Option<Arc<Supervisor>>,
     stop_http: CancellationToken,
     http: tokio::sync::Mutex<Option<JoinHandle<Result<(), server::ServeError>>>>,
     over: CancellationToken,
+    /// This server among others, where there can be any.
+    membership: Option<Arc<Membership>>,
+    /// It has ended because somebody asked it to, by its row.
+    is_drained: AtomicBool,
 }
 
 impl Running {
@@ -280,6 +297,12 @@ impl Running {
         channel: Option<UnixStream>,
         stop: &CancellationToken,
     ) -> Result<Self, ServerStartError> {
+        if config.no_workers {
+            if !matches!(Address::parse(&config.store)?, Address::Postgres(_)) {
+                return Err(ServerStartError::Workless);
+            }
+            config.workers = 0;
+        }
         let settings = engine_settings(&config)?;
         let webhooks = Arc::new(Webhooks::new(&settings)?);
         let policy = match &config.policy {
@@ -294,9 +317,13 @@ impl Running {
         let patience = seconds(config.shutdown_timeout);
         let listener = listen(&config.host, config.port).await?;
         let address = listener.local_addr().map_err(|source| listen_error(&config.host, config.port, source))?;
-        let supervisor = start_workers(&config, channel, stop).await?;
+        let supervisor = match config.no_workers {
+            true => None,
+            false => Some(start_workers(&config, channel, stop).await?),
+        };
+        let role = ServerRole { agent: Some(config.agent.clone()), serves_http: true, workers: config.workers };
         let opened = tokio::select! {
-            opened = open::serve(&config.store) => opened.map_err(ServerStartError::from),
+            opened = open::serve(&config.store, role) => opened.map_err(ServerStartError::from),
             never = presence::stand_by(&listener) => match never {},
             () = stop.cancelled() => Err(settings::SupervisorStartError::Stopped.into()),
         };
@@ -304,10 +331,12 @@ impl Running {
             Ok(store) => start_engine(store, settings, webhooks).await,
             Err(error) => Err(error),
         };
-        let (engine, presence) = match started {
+        let (engine, presence, membership) = match started {
             Ok(started) => started,
             Err(error) => {
-                supervisor.shutdown(Duration::ZERO).await;
+                if let Some(supervisor) = supervisor {
+                    supervisor.shutdown(Duration::ZERO).await;
+                }
                 return Err(error);
             }
         };
@@ -323,8 +352,13 @@ impl Running {
             if let Some((path, file)) = policy {
                 engine.access().follow_policy(file, WatchedFile::new(path)).await?;
             }
-            supervisor.attach(&engine);
-            let workers: Arc<dyn Dispatch> = Arc::new(Arc::clone(&supervisor));
+            let workers: Arc<dyn Dispatch> = match &supervisor {
+                Some(supervisor) => {
+                    supervisor.attach(&engine);
+                    Arc::new(Arc::clone(supervisor))
+                }
+                None => Arc::new(NoWorkers),
+            };
             engine.attach(workers).await?;
             Ok::<_, ServerStartError>(())
         };
@@ -333,7 +367,7 @@ impl Running {
             () = stop.cancelled() => Err(settings::SupervisorStartError::Stopped.into()),
         };
         if let Err(error) = ready {
-            if let Err(error) = end(&engine, &supervisor, Duration::ZERO).await {
+            if let Err(error) = end(&engine, supervisor.as_deref(), Duration::ZERO).await {
                 tracing::error!(%error, "the store of a server that did not start could not be closed");
             }
             return Err(error);
@@ -353,7 +387,7 @@ impl Running {
         };
         let over = CancellationToken::new();
         if let Some(presence) = presence {
-            tokio::spawn(presence::obey(presence, Arc::clone(&supervisor), over.clone()));
+            tokio::spawn(presence::obey(presence, supervisor.clone(), over.clone()));
         }
         let http = {
             let (engine, stop, over) = (Arc::clone(&engine), stop_http.clone(), over.clone());
@@ -367,7 +401,7 @@ impl Running {
             })
         };
         let http = tokio::sync::Mutex::new(Some(http));
-        Ok(Self { address, engine, supervisor, stop_http, http, over })
+        Ok(Self { address, engine, supervisor, stop_http, http, over, membership, is_drained: AtomicBool::new(false) })
     }
 
     /// `http://host:port`, with the real port.
@@ -380,15 +414,40 @@ impl Running {
         self.over.cancelled().await;
     }
 
+    /// Whether it ends, or has ended, because it was asked to (`hitl servers drain`): [`Self::stop`] waits for that end.
+    pub fn is_drained(&self) -> bool {
+        self.is_drained.load(Ordering::SeqCst)
+    }
+
+    /// Ends as [`Self::stop`] does within `patience` once somebody asks so by its row; until `over`, if nobody does.
+    pub async fn obey_drain(&self, patience: Duration) {
+        let Some(membership) = &self.membership else { return };
+        tokio::select! {
+            () = membership.draining() => {}
+            () = self.over() => return,
+        }
+        // A server that is being stopped is draining too.
+        if self.http.lock().await.is_none() {
+            return;
+        }
+        // Before HTTP ends, with which the server is over for whoever waits for it.
+        self.is_drained.store(true, Ordering::SeqCst);
+        if let Err(error) = self.stop(patience).await {
+            tracing::error!(%error, "a server that was asked to end did so with an error");
+        }
+    }
+
     /// Stops: nothing new, pollers go home, waiting turns are parked, turns at work finish within `patience` or go on with
     /// the next server, workers go, the store is closed. The second call does nothing.
     ///
     /// # Errors
     /// The store's; everything else has ended all the same.
     pub async fn stop(&self, patience: Duration) -> Result<(), crate::domain::Error> {
-        let Some(http) = self.http.lock().await.take() else { return Ok(()) };
+        // Held to the end: whoever stops it too waits for that.
+        let mut running = self.http.lock().await;
+        let Some(http) = running.take() else { return Ok(()) };
         self.stop_http.cancel();
-        let settled = end(&self.engine, &self.supervisor, patience).await;
+        let settled = end(&self.engine, self.supervisor.as_deref(), patience).await;
         if let Err(error) = http.await {
             tracing::error!(%error, "HTTP ended badly");
         }
@@ -397,9 +456,15 @@ impl Running {
 }
 
 /// Ends what serves: the engine first, which parks what waits and closes the store.
-async fn end(engine: &Arc<Engine>, supervisor: &Supervisor, patience: Duration) -> Result<(), crate::domain::Error> {
+async fn end(
+    engine: &Arc<Engine>,
+    supervisor: Option<&Supervisor>,
+    patience: Duration,
+) -> Result<(), crate::domain::Error> {
     let settled = engine.shut_down(patience).await;
-    supervisor.shutdown(Duration::ZERO).await;
+    if let Some(supervisor) = supervisor {
+        supervisor.shutdown(Duration::ZERO).await;
+    }
     settled
 }
 
@@ -408,9 +473,9 @@ async fn start_engine(
     store: Arc<dyn Store>,
     settings: Settings,
     webhooks: Arc<Webhooks>,
-) -> Result<(Arc<Engine>, Option<watch::Receiver<Presence>>), ServerStartError> {
+) -> Result<(Arc<Engine>, Option<watch::Receiver<Presence>>, Option<Arc<Membership>>), ServerStartError> {
     match Engine::start(settings, Arc::clone(&store), webhooks).await {
-        Ok(engine) => Ok((engine, store.presence())),
+        Ok(engine) => Ok((engine, store.presence(), store.membership())),
         Err(error) => {
             if let Err(error) = store.close().await {
                 tracing::error!(%error, "the store of a server that did not start could not be closed");

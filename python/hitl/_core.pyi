@@ -25,10 +25,12 @@ __all__ = [
     "check_response_schema",
     "create_key",
     "digest",
+    "drain_server",
     "edited_text",
     "fingerprint",
     "init_logging",
     "list_keys",
+    "list_servers",
     "migrate_store",
     "push_policy",
     "pushed_policy",
@@ -454,6 +456,10 @@ class Server:
     def wait(self) -> None:
         """Blocks until the server does not serve any more."""
 
+    @property
+    def is_drained(self) -> bool:
+        """Whether it has ended because it was asked to by its row."""
+
 def create_key(address: str, name: str, scopes: list[str], groups: list[str]) -> tuple[dict[str, Any], str]:
     """Makes a key in the store at `address`, which is made where it is missing: the key as `GET /keys` lists it, and
     its secret. Raises `StoreError`, and `HitlError` with the code of what is wrong.
@@ -476,6 +482,12 @@ def migrate_store(address: str, role: str | None = None) -> tuple[int | None, in
 
     Raises `StoreError`.
     """
+
+def list_servers(address: str) -> list[dict[str, Any]]:
+    """Who has the store at `address`, the first that came first. Raises `StoreError`."""
+
+def drain_server(address: str, id: str) -> bool:
+    """Asks the server of this id to end as by SIGTERM; whether it was there. Raises `StoreError`, `ValueError`."""
 
 def schema_script(role: str | None = None) -> str:
     """The statements that make the schema, and let `role` use it."""

@@ -134,6 +134,9 @@ pub enum Error {
     /// `--queue` is full.
     #[error("Too many turns are waiting for a worker; try again later")]
     QueueFull,
+    /// The server runs no turns, and none that is alive does.
+    #[error("No server that is alive runs the turns of this agent")]
+    NoWorker,
     /// The server is stopping.
     #[error("Server is shutting down")]
     ShuttingDown,
@@ -316,6 +319,7 @@ impl Error {
             Self::NothingToRetry => "nothing_to_retry",
             Self::OtherAgent(_) => "other_agent",
             Self::QueueFull => "queue_full",
+            Self::NoWorker => "no_worker",
             Self::ShuttingDown => "shutting_down",
             Self::UnknownInterrupt(_) => "unknown_interrupt",
             Self::UnknownGrant(_) => "unknown_grant",

@@ -161,6 +161,9 @@ impl Engine {
     /// The store's.
     pub async fn shut_down(self: &Arc<Self>, patience: Duration) -> Result<(), Error> {
         self.stopping.cancel();
+        if let Some(membership) = self.store.membership() {
+            membership.drain();
+        }
         faults::at(Point::EngineShutDown);
         // Those that pause from now on are parked as they do.
         let parked = self.park_due().await;
@@ -177,6 +180,11 @@ impl Engine {
         self.placement.clear();
         // A turn that could not be parked is taken up by the next server all the same.
         self.store.close().await.and(parked.map(drop))
+    }
+
+    /// Whether turns are run here: else they are written for whichever server runs them.
+    fn runs_turns(&self) -> bool {
+        self.settings.workers > 0
     }
 
     fn is_stopping(&self) -> bool {

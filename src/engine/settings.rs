@@ -9,7 +9,7 @@ use crate::domain::webhook::Webhook;
 pub struct Settings {
     /// `MODULE:ATTR` of the agent served.
     pub agent: String,
-    /// How many turns may be at work.
+    /// How many turns may be at work; 0 where other servers run them all.
     pub workers: usize,
     /// How many more may wait for a worker.
     pub queue: usize,

@@ -15,6 +15,7 @@ mod replay;
 mod runs;
 mod runtime;
 mod server;
+mod servers;
 mod states;
 mod store;
 
@@ -39,6 +40,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     runs::register(module)?;
     states::register(module)?;
     server::register(module)?;
+    servers::register(module)?;
     store::register(module)?;
     keys::register(module)?;
     fingerprint::register(module)?;

@@ -108,6 +108,12 @@ impl Server {
         py.detach(|| runtime.block_on(running.over()));
         Ok(())
     }
+
+    /// Whether it has ended because it was asked to by its row.
+    #[getter]
+    fn is_drained(&self) -> bool {
+        self.running().is_ok_and(|running| running.is_drained())
+    }
 }
 
 impl Server {
@@ -119,9 +125,12 @@ impl Server {
     }
 
     async fn begin(&self, config: Config, channel: Option<UnixStream>) -> Result<(), ServerStartError> {
+        let shutdown_timeout = config.shutdown_timeout;
         match Running::start(config, channel, &self.stop).await {
             Ok(running) => {
-                self.phase.send_replace(ServerPhase::Running(Arc::new(running)));
+                let running = Arc::new(running);
+                self.phase.send_replace(ServerPhase::Running(Arc::clone(&running)));
+                tokio::spawn(async move { running.obey_drain(patience(shutdown_timeout)).await });
                 Ok(())
             }
             Err(error) => {

@@ -30,13 +30,18 @@ pub async fn stand_by(listener: &TcpListener) -> Infallible {
 }
 
 /// Does what a server has to that others may take for dead: its workers are gone before they do. One that was buried ends.
-pub async fn obey(mut presence: watch::Receiver<Presence>, supervisor: Arc<Supervisor>, over: CancellationToken) {
+pub async fn obey(
+    mut presence: watch::Receiver<Presence>,
+    supervisor: Option<Arc<Supervisor>>,
+    over: CancellationToken,
+) {
+    let kill_workers = || supervisor.as_ref().map_or((), |supervisor| supervisor.kill_workers());
     loop {
         match *presence.borrow_and_update() {
             Presence::Acts => {}
-            Presence::CutOff => supervisor.kill_workers(),
+            Presence::CutOff => kill_workers(),
             Presence::Dead => {
-                supervisor.kill_workers();
+                kill_workers();
                 over.cancel();
                 return;
             }

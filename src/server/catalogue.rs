@@ -252,6 +252,10 @@ causes! {
     QUEUE_FULL SERVICE_UNAVAILABLE retry 1 "queue_full", "Queue of turns is full",
         "Too many turns are waiting for a worker; try again later",
         "Try again after `Retry-After` seconds; raise `--workers` or `--queue` where it happens often.";
+    NO_WORKER SERVICE_UNAVAILABLE retry 5 "no_worker", "No server runs turns",
+        "No server that is alive runs the turns of this agent",
+        "Start one with workers on the same store, or try again once it is back; `hitl servers` lists those that are alive. \
+         Answers are taken meanwhile.";
     SHUTTING_DOWN SERVICE_UNAVAILABLE retry 5 "shutting_down", "Server is shutting down",
         "Server is shutting down",
         "Try again once the server is back.";
@@ -278,6 +282,7 @@ pub fn cause_of(error: &Error) -> &'static CatalogueEntry {
         Error::NothingToRetry => &NOTHING_TO_RETRY,
         Error::OtherAgent(_) => &OTHER_AGENT,
         Error::QueueFull => &QUEUE_FULL,
+        Error::NoWorker => &NO_WORKER,
         Error::ShuttingDown => &SHUTTING_DOWN,
         Error::UnknownInterrupt(_) => &UNKNOWN_INTERRUPT,
         Error::UnknownGrant(_) => &UNKNOWN_GRANT,

@@ -63,6 +63,7 @@ use owner::TurnOwner;
 use presence::Presence;
 use query::{AuditQuery, InterruptQuery, Page, SessionQuery, TitledSession};
 use record::{DueKind, EventNumber, StoredReply, Turn};
+use shared::membership::Membership;
 use signals::Signal;
 use turns::TurnWriter;
 use upkeep::Upkeep;
@@ -111,6 +112,11 @@ pub trait Store: Send + Sync + 'static {
 
     /// Where this process stands with others that use the store; `None` where nobody could take its place.
     fn presence(&self) -> Option<watch::Receiver<Presence>> {
+        None
+    }
+
+    /// This process among others that use the store; `None` where it has it for itself, or only reads.
+    fn membership(&self) -> Option<Arc<Membership>> {
         None
     }
 

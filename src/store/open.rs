@@ -8,7 +8,7 @@ use super::memory::MemoryStore;
 use super::open_error::OpenError;
 use super::postgres::{self, PgAddress};
 use super::shared::membership::Admission;
-use super::shared::servers::ServerKind;
+use super::shared::servers::{ServerKind, ServerRole};
 use super::sqlite::SqliteStore;
 
 /// Where a store is.
@@ -76,15 +76,16 @@ fn is_scheme(word: &str) -> bool {
 /// [`OpenError`]; nothing has been created then. [`OpenError::Locked`] and
 /// [`ServerTrouble::InUse`](super::open_error::ServerTrouble::InUse) while somebody has it.
 pub async fn open(address: &str) -> Result<Arc<dyn Store>, OpenError> {
-    open_as(address, ServerKind::Server, Admission::AtOnce).await
+    open_as(address, ServerKind::Server, ServerRole::default(), Admission::AtOnce).await
 }
 
-/// Opens the store at `address` for a server: where it is elsewhere, beside other servers, and once no run has it.
+/// Opens the store at `address` for a server that does what `role` says: where it is elsewhere, beside other servers, and once
+/// no run has it.
 ///
 /// # Errors
 /// [`OpenError`], as [`open`].
-pub async fn serve(address: &str) -> Result<Arc<dyn Store>, OpenError> {
-    open_as(address, ServerKind::Server, Admission::StandsBy).await
+pub async fn serve(address: &str, role: ServerRole) -> Result<Arc<dyn Store>, OpenError> {
+    open_as(address, ServerKind::Server, role, Admission::StandsBy).await
 }
 
 /// Opens the store at `address` for a command that changes what is everybody's: alone, or, where it is elsewhere, beside
@@ -93,14 +94,19 @@ pub async fn serve(address: &str) -> Result<Arc<dyn Store>, OpenError> {
 /// # Errors
 /// [`OpenError`], as [`open`].
 pub async fn change(address: &str) -> Result<Arc<dyn Store>, OpenError> {
-    open_as(address, ServerKind::Tool, Admission::AtOnce).await
+    open_as(address, ServerKind::Tool, ServerRole::default(), Admission::AtOnce).await
 }
 
-async fn open_as(address: &str, kind: ServerKind, admission: Admission) -> Result<Arc<dyn Store>, OpenError> {
+async fn open_as(
+    address: &str,
+    kind: ServerKind,
+    role: ServerRole,
+    admission: Admission,
+) -> Result<Arc<dyn Store>, OpenError> {
     Ok(match Address::parse(address)? {
         Address::Memory => Arc::new(MemoryStore::default()),
         Address::Sqlite(path) => Arc::new(SqliteStore::open(&path)?),
-        Address::Postgres(address) => Arc::new(postgres::join(&address, kind, admission).await?),
+        Address::Postgres(address) => Arc::new(postgres::join(&address, kind, role, admission).await?),
     })
 }
 
@@ -112,7 +118,9 @@ pub async fn shared(address: &str) -> Result<Arc<dyn Store>, OpenError> {
     Ok(match Address::parse(address)? {
         Address::Memory => Arc::new(MemoryStore::default()),
         Address::Sqlite(path) => Arc::new(SqliteStore::open_shared(&path)?),
-        Address::Postgres(address) => Arc::new(postgres::join(&address, ServerKind::Run, Admission::AtOnce).await?),
+        Address::Postgres(address) => {
+            Arc::new(postgres::join(&address, ServerKind::Run, ServerRole::default(), Admission::AtOnce).await?)
+        }
     })
 }
 

@@ -35,7 +35,7 @@ pub struct HeldHere {
 }
 
 /// A turn that is under way and at nobody.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct OrphanedTurn {
     /// Which.
     pub turn: TurnId,

@@ -24,6 +24,7 @@ COMMANDS = {
     "sessions": "hitl.cli.sessions",
     "interrupts": "hitl.cli.interrupts",
     "migrate": "hitl.cli.migrate",
+    "servers": "hitl.cli.servers",
     "keys": "hitl.cli.keys",
     "policy": "hitl.cli.policy",
     "audit": "hitl.cli.audit",

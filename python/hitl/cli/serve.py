@@ -54,6 +54,9 @@ def serve(
     workers: Annotated[
         int, _option("--workers", help="Turns at work at once; one that waits for a person is not.", panel=LIMITS)
     ] = DEFAULTS.workers,
+    no_workers: Annotated[
+        bool, _option("--no-workers", help="Run no turns; servers with workers on the same database do.", panel=LIMITS)
+    ] = DEFAULTS.no_workers,
     queue: Annotated[int, _option("--queue", help="Turns that may wait for a worker.", panel=LIMITS)] = DEFAULTS.queue,
     max_sessions: Annotated[
         int, _option("--max-sessions", help="Sessions in all; 0 is no limit.", panel=LIMITS)
@@ -204,6 +207,7 @@ def serve(
             store=store,
             policy=policy,
             workers=workers,
+            no_workers=no_workers,
             queue=queue,
             isolation=isolation,
             api_key=api_key,

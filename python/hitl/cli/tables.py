@@ -62,6 +62,9 @@ STATUS_STYLES = {
     "scheduled": "dim",
     "delivered": "green",
     "failed": "red",
+    "alive": "green",
+    "draining": "yellow",
+    "silent": "red",
 }
 
 

@@ -65,6 +65,7 @@ class ServerOptions(TypedDict, total=False):
     store: str
     policy: str | None
     workers: int
+    no_workers: bool
     queue: int
     isolation: Isolation
     api_key: str | None
@@ -125,6 +126,9 @@ class ServeOptions:
     """How many turns are at work at once. A turn that waits for a person is not at work."""
     queue: int = 1000
     """How many turns may wait for a worker, and not for a person or in `asyncio.sleep`; one more is a 503."""
+    no_workers: bool = False
+    """Run no turns here: servers with workers on the same database run those that come in by this one.
+    `workers` does not count then."""
     isolation: Isolation = "process"
     """A process for each turn, or turns as asyncio tasks in a few workers."""
     api_key: str | None = None
@@ -291,7 +295,23 @@ class ServeOptions:
                 "--store", f"this version has no {scheme} store", f"for example {DEFAULT_STORE}, or memory"
             )
 
+    def _check_no_workers(self) -> None:
+        if not _is_elsewhere(self.store):
+            raise InvalidOption(
+                "--no-workers",
+                "no other server can run the turns of this store, which one server has for itself",
+                "name a database that servers share: --store postgresql://USER@HOST/DATABASE",
+            )
+        if not isinstance(self.agent, str):
+            raise InvalidOption(
+                "--no-workers",
+                "a live agent runs its turns in this process",
+                "name it as MODULE:ATTR, as the servers with workers do",
+            )
+
     def _check_numbers(self) -> None:
+        if self.no_workers:
+            self._check_no_workers()
         if self.workers < 1:
             raise InvalidOption("--workers", f"{self.workers} workers run no turn", "at least 1")
         smallest = {

@@ -154,9 +154,17 @@ class Server:
         self.stop()
 
     def wait(self) -> None:
-        """Block until the server is over, by `stop()` from another thread or because it failed (`ServeError`)."""
-        if self._core is not None:
-            _interruptibly(self._core.wait)
+        """Block until the server is over: by `stop()` from another thread, by `hitl servers drain`, or as it failed
+        (`ServeError`).
+        """
+        core = self._core
+        if core is not None:
+            _interruptibly(core.wait)
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether it has ended because `hitl servers drain` asked it to."""
+        return self._core is not None and self._core.is_drained
 
     def __enter__(self) -> Self:
         return self.start()
@@ -277,6 +285,10 @@ def serve_saying(words: Callable[[str], str], options: ServeOptions) -> int:
             over = signals.tell_when(server.wait)
             signals.wait()
             if over.done():
+                if server.is_drained:
+                    server.stop()
+                    print("ended, as it was asked to by `hitl servers drain`", file=sys.stderr)
+                    return 0
                 print("error: the server ended by itself; its log says why", file=sys.stderr)
                 return _RUNTIME_ERROR
         stopped = signals.tell_when(server._stop_even_if_starting)

@@ -9,6 +9,7 @@ use crate::domain::message::ChatMessage;
 use crate::domain::session::{self, Session};
 use crate::domain::webhook::Webhook;
 use crate::domain::{Error, SessionId, Timestamp};
+use crate::engine::placement::claims::TurnClaim;
 use crate::engine::telling::view::IdempotencyKey;
 use crate::engine::{Engine, clock, detached};
 use crate::faults::{self, Point};
@@ -22,7 +23,7 @@ impl Engine {
     ///
     /// # Errors
     /// [`Error::SessionNotFound`], [`Error::SessionBusy`], [`Error::OtherAgent`], [`Error::QueueFull`],
-    /// [`Error::WebhookRefused`], [`Error::IdempotencyKeyReused`], [`Error::ShuttingDown`].
+    /// [`Error::WebhookRefused`], [`Error::IdempotencyKeyReused`], [`Error::NoWorker`], [`Error::ShuttingDown`].
     pub async fn send_message(
         self: &Arc<Self>,
         id: SessionId,
@@ -38,6 +39,7 @@ impl Engine {
         if self.is_stopping() {
             return Err(Error::ShuttingDown);
         }
+        let is_run = self.runs_turns() || self.is_run_elsewhere().await?;
         let engine = Arc::clone(self);
         let by = actor.clone();
         // Behind a counter, as what it is for may be written more than once.
@@ -53,13 +55,21 @@ impl Engine {
             let turn = clock::turn_id();
             // The domain first: a busy session is a conflict even when the queue is full.
             session.transition(session::Event::MessageReceived { turn }, now)?;
+            if !is_run {
+                return Err(Error::NoWorker);
+            }
             let reservation = engine.placement.reserve()?;
             let mut after_commit = engine.telling.owed_by(&by);
             let sent_by = by.name().map(str::to_owned);
             let row = Turn { sent_by, ..Turn::new(turn, id, Arc::clone(&message), webhook.clone(), now) };
             tx.insert_turn(&row)?;
             let session = after_commit.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
-            let claim = engine.claim_new(tx, &session, &row, traceparent.clone(), now)?;
+            let claim = if engine.runs_turns() {
+                Some(engine.claim_new(tx, &session, &row, traceparent.clone(), now)?)
+            } else {
+                engine.leave_new(tx, &session, &row, traceparent.clone(), now)?;
+                None
+            };
             keep_reply(tx, &scope, key.as_ref(), json!({}), now)?;
             faults::at(Point::EngineMessageWritten);
             Ok(Some((claim, reservation, after_commit)))
@@ -70,7 +80,8 @@ impl Engine {
             faults::at(Point::EngineMessageCommitted);
             engine.telling.counters().turn_started();
             engine.telling.run(after_commit);
-            if let Some((order, worked)) = claim.into_order() {
+            // Of one that is left to others the promise goes: they have the turn in their own queues.
+            if let Some((order, worked)) = claim.and_then(TurnClaim::into_order) {
                 if reservation.redeem(order.turn, order.epoch) {
                     engine.start_order(order, worked);
                 }

@@ -4,6 +4,7 @@
 //! They ring for what they have committed ([`Signal`]). A ring is a hint: what is acted on is read from the store, and where no
 //! ring came, a look each second finds the same. So nothing depends on rings but how soon something happens.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,7 +17,7 @@ use crate::domain::turn::TurnState;
 use crate::domain::{Error, SessionId, Timestamp};
 use crate::engine::Engine;
 use crate::engine::ports::dispatch::Delivery;
-use crate::store::signals::{HeldHere, Signal};
+use crate::store::signals::{HeldHere, OrphanedTurn, Signal};
 use crate::store::{Reader, StoreExt};
 
 /// How long it is between two looks at what others have left and done.
@@ -30,6 +31,8 @@ struct Followed {
     access: Option<u64>,
     looks: u32,
     next: Instant,
+    /// What nobody had then, where no turns are run here: it has been settled as far as that is done here.
+    left: HashSet<OrphanedTurn>,
 }
 
 impl Engine {
@@ -37,7 +40,7 @@ impl Engine {
     pub(in crate::engine) fn follow_others(self: &Arc<Self>, mut signals: Receiver<Signal>) {
         let engine = Arc::clone(self);
         tokio::spawn(async move {
-            let mut followed = Followed { access: None, looks: 0, next: Instant::now() };
+            let mut followed = Followed { access: None, looks: 0, next: Instant::now(), left: HashSet::new() };
             loop {
                 tokio::select! {
                     () = engine.stopped.cancelled() => return,
@@ -120,14 +123,35 @@ impl Engine {
         if followed.looks.is_multiple_of(LOOKS_PER_REREAD) {
             self.telling.missed_elsewhere();
         }
+        if let Some(membership) = self.store.membership() {
+            membership.tell_at_work(self.placement.count_places().0 as u64);
+        }
+        if !self.runs_turns() {
+            // They stay until a server that runs turns has taken them: each is looked at once.
+            let known = std::mem::replace(&mut followed.left, look.orphans.iter().copied().collect());
+            look.orphans.retain(|orphan| !known.contains(orphan));
+        }
         // Those are found here each time until there is a slot, or another server has taken them.
         look.orphans.retain(|orphan| !self.placement.waits_first(orphan.turn, orphan.epoch));
         if !look.orphans.is_empty() && !self.is_stopping() {
             if let Err(error) = self.take_up(look.orphans).await {
                 tracing::error!(%error, "turns that nobody has could not be taken up; it is tried again");
+                followed.left.clear();
             }
             self.pump();
         }
+    }
+
+    /// Whether another server runs the turns of this one's agent.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(in crate::engine) async fn is_run_elsewhere(&self) -> Result<bool, Error> {
+        let Some(membership) = self.store.membership() else { return Ok(false) };
+        let agent = &self.settings.agent;
+        let is_known = membership.others().iter().any(|other| other.runs_turns_of(agent));
+        // One that has just come is not known yet.
+        Ok(is_known || membership.look_at_others().await?.iter().any(|other| other.runs_turns_of(agent)))
     }
 
     /// Turns in memory here get what others have written to them, and those that are not this server's any more are dropped.

@@ -79,7 +79,7 @@ impl Engine {
             self.suspend_unreadable(DueKind::Timers(turn), &why).await?;
         }
         let (ours, others): (Vec<Left>, Vec<Left>) =
-            left.into_iter().partition(|left| left.agent == self.settings.agent);
+            left.into_iter().partition(|left| self.runs_turns() && left.agent == self.settings.agent);
         // What another agent's turns wait for is waited for all the same; nobody here runs them.
         let waiting = others.into_iter().filter(|left| left.paused.is_some());
         let (waiting, rest): (Vec<Left>, Vec<Left>) = if can_replay {
@@ -107,6 +107,9 @@ impl Engine {
             rest.iter().for_each(|left| self.placement.put_first(left.turn.id, left.turn.life.epoch));
             return Ok(());
         }
+        // Nobody has ever had those that a server without workers wrote: they begin.
+        let (new, rest): (Vec<Left>, Vec<Left>) = rest.into_iter().partition(|left| left.turn.life.epoch == 0);
+        new.iter().for_each(|left| self.placement.put_first(left.turn.id, left.turn.life.epoch));
         for some in rest.chunks(AT_ONCE) {
             let fail = |left: &Left| {
                 let (engine, session) = (Arc::clone(self), left.turn.session_id);

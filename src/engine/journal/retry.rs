@@ -53,6 +53,9 @@ impl Engine {
     /// # Errors
     /// The store's.
     pub(in crate::engine) async fn retry_under_new_code(self: &Arc<Self>) -> Result<(), Error> {
+        if !self.runs_turns() {
+            return Ok(());
+        }
         let (code, agent) = (self.placement.runtime()?.code, self.settings.agent.clone());
         let turns = self.store.upkeep().retriable_turns(code, usize::MAX).await?;
         let sessions: Vec<SessionId> = self

@@ -75,6 +75,23 @@ impl Engine {
         Ok(TurnClaim::new(&self.placement, order, rules, Duration::ZERO))
     }
 
+    /// Writes a new turn of `session` inside a transaction for whichever server takes it, which notes its own code then. Its
+    /// client's span is in its journal, where every worker looks for it.
+    pub(in crate::engine) fn leave_new(
+        &self,
+        tx: &mut dyn Transaction,
+        session: &Session,
+        turn: &Turn,
+        traceparent: Option<String>,
+        now: Timestamp,
+    ) -> Result<(), Error> {
+        let (_, policy) = self.access.rules_of(Some(session));
+        let abandoned = session.abandoned.clone();
+        let entry = Entry::Start { code: String::new(), python: String::new(), policy, abandoned, traceparent };
+        tx.append_foreign(turn.id, &entry, now)?;
+        tx.release_turn(turn.id)
+    }
+
     /// Wakes a parked turn of `agent` inside a transaction, or one that was reopened or imported there and is ready: it is
     /// claimed at once where a slot is free. Either way it is found and taken up again if the server dies now.
     pub(in crate::engine) fn wake(
@@ -84,7 +101,7 @@ impl Engine {
         agent: &str,
         now: Timestamp,
     ) -> Result<WakeOutcome, Error> {
-        if agent != self.settings.agent || self.is_stopping() {
+        if agent != self.settings.agent || self.is_stopping() || !self.runs_turns() {
             make_ready(tx, turn)?;
             return Ok(WakeOutcome::NotHere);
         }
@@ -198,7 +215,7 @@ impl Engine {
     pub(in crate::engine) fn start_order(self: &Arc<Self>, order: TurnOrder, worked: Duration) {
         let (turn, epoch) = (order.turn, order.epoch);
         faults::at(Point::EngineStart);
-        if order.journal.len() > 1 && self.placement.runtime().is_ok_and(|runtime| !runtime.replay) {
+        if has_begun(&order.journal) && self.placement.runtime().is_ok_and(|runtime| !runtime.replay) {
             return self.refuse_replay(order);
         }
         // A server that stops leaves it to the next one.
@@ -304,6 +321,11 @@ fn make_ready(tx: &mut dyn Transaction, turn: &Turn) -> Result<(), Error> {
         tx.wake_turn(turn.id)?;
     }
     tx.release_turn(turn.id)
+}
+
+/// Whether the turn has said anything, or was told anything: then it goes on by a replay.
+fn has_begun(journal: &[RecordedEntry]) -> bool {
+    journal.iter().any(|recorded| !matches!(recorded.entry, Entry::Start { .. } | Entry::Taken { .. }))
 }
 
 /// The turn waits for a slot, as it stands now.

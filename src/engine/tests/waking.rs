@@ -23,10 +23,26 @@ crate::store::contract::for_each_store!(
     an_answered_turn_that_is_cancelled_in_the_queue_is_never_started,
     a_refused_answer_wakes_nobody,
     another_agents_session_is_shown_and_not_answered,
+    an_answer_to_a_server_without_workers_counts_and_starts_nothing,
 );
 
 fn parking() -> Settings {
     Settings { park_after: 0.0, ..settings() }
+}
+
+async fn an_answer_to_a_server_without_workers_counts_and_starts_nothing(fixture: Fixture) {
+    let world = World::new(fixture, parking()).await;
+    let (first, interrupts) = world.asking(1).await;
+    let nowhere = Runtime { agent: None, code: String::new(), python: String::new(), replay: true };
+    let world = world.crash_into(Settings { workers: 0, ..parking() }, nowhere).await;
+    world.answer(first.session, interrupts[0], json!("yes")).await.unwrap();
+    assert_eq!(world.kinds(first.turn).await, "start ask pause answer");
+    let idle = world.session().await;
+    assert_eq!(world.send(idle).await, Err(Error::NoWorker));
+    assert_eq!(world.send(first.session).await, Err(Error::SessionBusy(Status::Running)));
+    // Whoever has workers goes on with it.
+    let world = world.crash_into(parking(), super::support::runtime()).await;
+    assert_eq!(journal_of(&world.order().await), "start ask pause answer");
 }
 
 async fn an_answer_starts_a_parked_turn_with_its_journal(fixture: Fixture) {

@@ -17,7 +17,7 @@ mod lists;
 pub mod migrating;
 mod opening;
 mod pool;
-mod servers;
+pub mod servers;
 mod store;
 #[cfg(test)]
 pub(in crate::store) mod tests;

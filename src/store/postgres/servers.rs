@@ -6,17 +6,19 @@ use std::time::Duration;
 use tokio::sync::Mutex;
 use tokio::time::{Instant, sleep, timeout};
 use tokio_postgres::Row;
+use uuid::Uuid;
 
 use super::PgAddress;
 use super::asking::params;
 use super::cells::PostgresCells;
 use super::connection::{CallFailure, Connection, Frame, PATIENCE, SqlCall};
 use super::linking::Horizon;
-use super::sql;
+use super::{opening, sql};
 use crate::domain::Error;
 use crate::store::BoxFuture;
+use crate::store::open_error::{OpenError, ServerTrouble};
 use crate::store::rows::{self, Cells};
-use crate::store::shared::servers::{OtherServer, Registered, ServerId, ServerKind, ServerRow, ServerRows};
+use crate::store::shared::servers::{OtherServer, Registered, ServerId, ServerKind, ServerRole, ServerRow, ServerRows};
 
 /// How long whoever buries a server waits for what that one may have begun. The database ends it by then.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -38,6 +40,32 @@ impl PostgresServers {
     }
 }
 
+/// All who have the store at `address`, the first that came first. The database may be a standby.
+///
+/// # Errors
+/// [`OpenError::Server`], also where it has no store.
+pub async fn list(address: &PgAddress) -> Result<Vec<OtherServer>, OpenError> {
+    opening::open_to_read(address).await?;
+    let nobody = ServerId(Uuid::nil());
+    PostgresServers::new(address.clone()).0.others(nobody).await.map_err(|error| unreachable(address, &error))
+}
+
+/// Asks a server to end as by SIGTERM; whether it was there.
+///
+/// # Errors
+/// [`OpenError::Server`].
+pub async fn drain(address: &PgAddress, id: ServerId) -> Result<bool, OpenError> {
+    opening::open_to_read(address).await?;
+    let servers = PostgresServers::new(address.clone());
+    let asked = servers.0.run(Frame::Commit, vec![SqlCall::new(sql!("servers/drain"), params![id.0])]).await;
+    let asked = asked.map_err(|error| unreachable(address, &error))?;
+    Ok(asked.iter().any(|rows| !rows.is_empty()))
+}
+
+fn unreachable(address: &PgAddress, error: &Error) -> OpenError {
+    OpenError::Server { address: address.to_string(), trouble: ServerTrouble::Unreachable(error.to_string()) }
+}
+
 impl BeatConnection {
     /// Makes the calls in one transaction.
     async fn run(&self, frame: Frame, calls: Vec<SqlCall>) -> Result<Vec<Vec<Row>>, Error> {
@@ -56,12 +84,24 @@ impl BeatConnection {
     }
 
     async fn register(&self, row: ServerRow) -> Result<Registered, Error> {
-        let ServerRow { id, kind, host, pid, machine, process } = row;
+        let ServerRow { id, kind, host, pid, machine, process, role } = row;
+        let ServerRole { agent, serves_http, workers } = role;
         let calls = vec![
             SqlCall::new(sql!("servers/lock"), vec![]),
             SqlCall::new(
                 sql!("servers/register"),
-                params![id.0, kind.as_str(), host, i64::from(pid), machine, process],
+                params![
+                    id.0,
+                    kind.as_str(),
+                    host,
+                    i64::from(pid),
+                    machine,
+                    process,
+                    env!("CARGO_PKG_VERSION"),
+                    agent,
+                    serves_http,
+                    rows::count(workers),
+                ],
             ),
             SqlCall::new(sql!("servers/others"), params![id.0]),
         ];
@@ -115,11 +155,12 @@ impl ServerRows for PostgresServers {
         Box::pin(async move { beats.others(id).await })
     }
 
-    fn beat(&self, id: ServerId) -> BoxFuture<'static, Result<bool, Error>> {
+    fn beat(&self, id: ServerId, at_work: u64, is_draining: bool) -> BoxFuture<'static, Result<Option<bool>, Error>> {
         let beats = Arc::clone(&self.0);
         Box::pin(async move {
-            let counted = beats.run(Frame::Beat, vec![SqlCall::new(sql!("servers/beat"), params![id.0])]).await?;
-            Ok(counted.iter().any(|rows| !rows.is_empty()))
+            let call = SqlCall::new(sql!("servers/beat"), params![id.0, rows::integer(at_work), is_draining]);
+            let counted = beats.run(Frame::Beat, vec![call]).await?;
+            counted.iter().flatten().next().map(|row| PostgresCells::new("servers", row).plain()).transpose()
         })
     }
 
@@ -142,10 +183,18 @@ fn other(row: &Row) -> Result<OtherServer, Error> {
     let kind = ServerKind::parse(&kind).ok_or_else(|| cells.malformed(format!("unknown kind {kind:?}")))?;
     let (host, pid) = (cells.plain()?, cells.number()?);
     let (machine, process) = (cells.plain()?, cells.plain()?);
+    let (version, agent, serves_http) = (cells.plain()?, cells.plain()?, cells.plain()?);
+    let workers: u64 = cells.number()?;
+    let role = ServerRole { agent, serves_http, workers: usize::try_from(workers).unwrap_or(usize::MAX) };
     let (beat, silent): (u64, i64) = (cells.number()?, cells.plain()?);
+    let pid = u32::try_from(pid).unwrap_or_default();
     Ok(OtherServer {
-        row: ServerRow { id: ServerId(id), kind, host, pid: u32::try_from(pid).unwrap_or_default(), machine, process },
+        row: ServerRow { id: ServerId(id), kind, host, pid, machine, process, role },
         beat,
         silent_ms: u64::try_from(silent).unwrap_or_default(),
+        version,
+        at_work: cells.number()?,
+        is_draining: cells.plain()?,
+        started_at: cells.plain()?,
     })
 }

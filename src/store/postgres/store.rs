@@ -12,7 +12,7 @@ use crate::faults;
 use crate::store::open_error::{OpenError, ServerTrouble};
 use crate::store::shared::doorbell::Doorbell;
 use crate::store::shared::membership::{Admission, JoinError, Membership};
-use crate::store::shared::servers::{ServerKind, ServerRow};
+use crate::store::shared::servers::{ServerKind, ServerRole, ServerRow};
 use crate::store::shared::{SharedStore, StoreAccess};
 
 /// Opens the store at `address` for somebody who changes it, as one of those who do; their work is done by the runtime that
@@ -23,12 +23,13 @@ use crate::store::shared::{SharedStore, StoreAccess};
 pub async fn join(
     address: &PgAddress,
     kind: ServerKind,
+    role: ServerRole,
     admission: Admission,
 ) -> Result<SharedStore<PostgresBackend>, OpenError> {
     let backend = PostgresBackend::connect(address).await?;
     let rows = Arc::new(PostgresServers::new(address.clone()));
     let timings = Timings::USUAL.faster(faults::cluster_speed());
-    let joined = Membership::join(rows, ServerRow::of_this_process(kind), admission, timings).await;
+    let joined = Membership::join(rows, ServerRow::of_this_process(kind, role), admission, timings).await;
     let membership = joined.map_err(|error| refused(address, error))?;
     backend.commits_for(membership.id());
     let clock = backend.clock();

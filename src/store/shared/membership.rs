@@ -4,7 +4,7 @@
 //! What it may do ends before anybody takes it for dead ([`Timings`]). Whoever was buried all the same, and does not know it
 //! yet, commits nothing: each of its transactions looks for its row.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -53,6 +53,12 @@ pub struct Membership {
     signals: broadcast::Sender<Signal>,
     /// Whether there was another server when it was looked last.
     has_others: AtomicBool,
+    /// Who they were, this one not among them.
+    others: Mutex<Vec<OtherServer>>,
+    /// How many turns are at work here, as was said last.
+    at_work: AtomicU64,
+    /// Whether this one ends, or is asked to.
+    draining: watch::Sender<bool>,
     leaving: CancellationToken,
 }
 
@@ -114,7 +120,20 @@ impl Membership {
         let (lease, presence) = (Mutex::new(lease), watch::Sender::new(Presence::Acts));
         let (signals, has_others) = (broadcast::Sender::new(KEPT_SIGNALS), AtomicBool::new(false));
         let (id, leaving) = (me.id, CancellationToken::new());
-        let this = Arc::new(Self { id, rows, timings, lease, presence, signals, has_others, leaving });
+        let (others, at_work, draining) = (Mutex::default(), AtomicU64::new(0), watch::Sender::new(false));
+        let this = Arc::new(Self {
+            id,
+            rows,
+            timings,
+            lease,
+            presence,
+            signals,
+            has_others,
+            others,
+            at_work,
+            draining,
+            leaving,
+        });
         tokio::spawn(beat_on(Arc::downgrade(&this), begun + timings.beat));
         tokio::spawn(see_lease_end(Arc::downgrade(&this)));
         if me.kind == ServerKind::Server {
@@ -166,6 +185,41 @@ impl Membership {
         self.has_others.load(Ordering::Relaxed)
     }
 
+    /// The other servers, as they were when it was looked last: two seconds ago at most, while the database is reached.
+    pub fn others(&self) -> Vec<OtherServer> {
+        self.known_others().clone()
+    }
+
+    /// The other servers, as they are now.
+    ///
+    /// # Errors
+    /// [`Error::StoreUnavailable`].
+    pub async fn look_at_others(&self) -> Result<Vec<OtherServer>, Error> {
+        let is_alive = |other: &OtherServer| u128::from(other.silent_ms) < self.timings.lease.as_millis();
+        let others = self.rows.others(self.id).await?;
+        Ok(others.into_iter().filter(|other| other.row.kind == ServerKind::Server && is_alive(other)).collect())
+    }
+
+    /// So many turns are at work here: its next beat says so.
+    pub fn tell_at_work(&self, turns: u64) {
+        self.at_work.store(turns, Ordering::Relaxed);
+    }
+
+    /// This server ends: its next beat says so.
+    pub fn drain(&self) {
+        self.draining.send_replace(true);
+    }
+
+    /// Resolves once this server ends or somebody asks it to.
+    pub async fn draining(&self) {
+        // The sender lives as long as this.
+        drop(self.draining.subscribe().wait_for(|is_draining| *is_draining).await);
+    }
+
+    fn known_others(&self) -> MutexGuard<'_, Vec<OtherServer>> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Cancelled when it leaves.
     pub fn leaving(&self) -> CancellationToken {
         self.leaving.clone()
@@ -191,9 +245,17 @@ impl Membership {
     /// Counts up once: when to do so again, if ever.
     async fn beat(&self) -> Option<Moment> {
         let begun = now();
-        let beat = match timeout(self.timings.patience, self.rows.beat(self.id)).await {
-            Ok(Ok(true)) => Beat::Counted,
-            Ok(Ok(false)) => Beat::Refused,
+        let is_draining = *self.draining.borrow();
+        let counted = self.rows.beat(self.id, self.at_work.load(Ordering::Relaxed), is_draining);
+        let beat = match timeout(self.timings.patience, counted).await {
+            Ok(Ok(Some(is_asked))) => {
+                if is_asked && !is_draining {
+                    tracing::warn!("this server was asked to end, and does");
+                    self.drain();
+                }
+                Beat::Counted
+            }
+            Ok(Ok(None)) => Beat::Refused,
             Ok(Err(error)) => {
                 tracing::debug!(%error, "a beat has failed");
                 Beat::Failed
@@ -304,9 +366,11 @@ async fn watch_others(membership: Weak<Membership>, me: ServerRow) {
                 let dead = dead_among(&mut watch, &me, (begun, ended), &others);
                 let is_alive = |other: &&OtherServer| !dead.iter().any(|(id, _)| *id == other.row.id);
                 let alive: Vec<&OtherServer> = others.iter().filter(is_alive).collect();
-                let is_server = |other: &&OtherServer| other.row.kind == ServerKind::Server;
-                this.has_others.store(alive.iter().any(is_server), Ordering::Relaxed);
+                let is_server = |other: &OtherServer| other.row.kind == ServerKind::Server;
+                this.has_others.store(alive.iter().any(|other| is_server(other)), Ordering::Relaxed);
                 bury(this.rows.as_ref(), dead).await;
+                *this.known_others() =
+                    alive.iter().filter(|other| is_server(other)).map(|other| (*other).clone()).collect();
                 let alive: Vec<ServerId> = alive.into_iter().map(|other| other.row.id).collect();
                 if known.iter().any(|id| !alive.contains(id)) {
                     this.heard(Signal::Departure);

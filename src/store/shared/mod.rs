@@ -177,6 +177,13 @@ impl<B: Backend> Store for SharedStore<B> {
         }
     }
 
+    fn membership(&self) -> Option<Arc<Membership>> {
+        match &self.inner.access {
+            StoreAccess::Member(membership) => Some(Arc::clone(membership)),
+            StoreAccess::Reader | StoreAccess::Alone => None,
+        }
+    }
+
     fn signals(&self) -> Option<broadcast::Receiver<Signal>> {
         match &self.inner.access {
             StoreAccess::Member(membership) if self.inner.bell.is_some() => Some(membership.signals()),

@@ -59,11 +59,24 @@ pub struct ServerRow {
     pub machine: Option<String>,
     /// Which of all processes that ever had its number there.
     pub process: Option<String>,
+    /// What it is there for.
+    pub role: ServerRole,
+}
+
+/// What a process that has the store does with it, as it says itself.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ServerRole {
+    /// The agent whose sessions are its; `None` for a process that serves none.
+    pub agent: Option<String>,
+    /// Whether clients may come to it.
+    pub serves_http: bool,
+    /// How many turns may be at work there; 0 where it runs none.
+    pub workers: usize,
 }
 
 impl ServerRow {
     /// This process, as somebody new.
-    pub fn of_this_process(kind: ServerKind) -> Self {
+    pub fn of_this_process(kind: ServerKind, role: ServerRole) -> Self {
         let pid = process::id();
         Self {
             id: ServerId(Uuid::new_v4()),
@@ -72,7 +85,13 @@ impl ServerRow {
             pid,
             machine: machine(),
             process: process_of(pid),
+            role,
         }
+    }
+
+    /// What people call it.
+    pub fn name(&self) -> String {
+        format!("{}-{}", self.host, self.pid)
     }
 }
 
@@ -85,9 +104,25 @@ pub struct OtherServer {
     pub beat: u64,
     /// How long ago that was, by the database, in milliseconds.
     pub silent_ms: u64,
+    /// Its release; empty where that did not say so.
+    pub version: String,
+    /// How many turns were at work there then.
+    pub at_work: u64,
+    /// Whether it ends, or is asked to.
+    pub is_draining: bool,
+    /// When it came, by the database, in milliseconds since 1970.
+    pub started_at: i64,
 }
 
 impl OtherServer {
+    /// Whether turns of `agent` that nobody has are run there.
+    pub fn runs_turns_of(&self, agent: &str) -> bool {
+        self.row.kind == ServerKind::Server
+            && self.row.role.workers > 0
+            && self.row.role.agent.as_deref() == Some(agent)
+            && !self.is_draining
+    }
+
     /// Whether it ran on the machine of `me`, and does not any more.
     pub fn is_gone_beside(&self, me: &ServerRow) -> bool {
         let is_here = self.row.machine.is_some() && self.row.machine == me.machine && self.row.process.is_some();
@@ -118,11 +153,12 @@ pub trait ServerRows: Send + Sync + 'static {
     /// [`Error::StoreUnavailable`].
     fn others(&self, id: ServerId) -> BoxFuture<'static, Result<Vec<OtherServer>, Error>>;
 
-    /// Counts the row up. Whether it was there.
+    /// Counts the row up, and notes how many turns are at work and whether the server ends; one that was asked to stays so.
+    /// Whether it is to end; `None` where the row is not there.
     ///
     /// # Errors
     /// [`Error::StoreUnavailable`].
-    fn beat(&self, id: ServerId) -> BoxFuture<'static, Result<bool, Error>>;
+    fn beat(&self, id: ServerId, at_work: u64, is_draining: bool) -> BoxFuture<'static, Result<Option<bool>, Error>>;
 
     /// Takes away the row of a server that seems to be dead, if it is still at `beat`; whether it was. By then nothing that
     /// the dead one had begun to commit can come about any more.
@@ -161,14 +197,42 @@ mod tests {
 
     use super::*;
 
+    fn me() -> ServerRow {
+        ServerRow::of_this_process(ServerKind::Server, ServerRole::default())
+    }
+
     fn other(pid: u32, process: Option<String>) -> OtherServer {
-        let row = ServerRow { pid, process, ..ServerRow::of_this_process(ServerKind::Server) };
-        OtherServer { row, beat: 0, silent_ms: 0 }
+        let row = ServerRow { pid, process, ..me() };
+        OtherServer {
+            row,
+            beat: 0,
+            silent_ms: 0,
+            version: String::new(),
+            at_work: 0,
+            is_draining: false,
+            started_at: 0,
+        }
+    }
+
+    #[test]
+    fn turns_are_run_by_a_server_of_their_agent_that_has_workers_and_stays() {
+        let mut server = other(1, None);
+        server.row.role = ServerRole { agent: Some("a:b".to_owned()), serves_http: false, workers: 1 };
+        assert!(server.runs_turns_of("a:b") && !server.runs_turns_of("a:c"));
+        for spoil in [
+            (|it| it.is_draining = true) as fn(&mut OtherServer),
+            |it| it.row.role.workers = 0,
+            |it| it.row.kind = ServerKind::Tool,
+        ] {
+            let mut spoilt = server.clone();
+            spoil(&mut spoilt);
+            assert!(!spoilt.runs_turns_of("a:b"), "{spoilt:?}");
+        }
     }
 
     #[test]
     fn who_ran_here_and_has_ended_is_gone() {
-        let me = ServerRow::of_this_process(ServerKind::Server);
+        let me = me();
         assert!(me.machine.is_some() && me.process.is_some());
         let mut child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
         let there = other(child.id(), process_of(child.id()));
@@ -180,14 +244,14 @@ mod tests {
 
     #[test]
     fn a_process_that_has_the_number_of_another_is_not_that_one() {
-        let me = ServerRow::of_this_process(ServerKind::Server);
+        let me = me();
         assert!(other(me.pid, Some("0".to_owned())).is_gone_beside(&me));
         assert!(!other(me.pid, me.process.clone()).is_gone_beside(&me));
     }
 
     #[test]
     fn nobody_knows_of_a_process_of_another_machine() {
-        let me = ServerRow::of_this_process(ServerKind::Server);
+        let me = me();
         let mut elsewhere = other(me.pid, Some("0".to_owned()));
         elsewhere.row.machine = Some("another".to_owned());
         assert!(!elsewhere.is_gone_beside(&me));

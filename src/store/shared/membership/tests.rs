@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use super::*;
 use crate::store::BoxFuture;
-use crate::store::shared::servers::ServerKind;
+use crate::store::shared::servers::{ServerKind, ServerRole};
 
 /// Rows that are in memory, and can be out of reach for some.
 #[derive(Default)]
@@ -13,6 +13,7 @@ struct State {
     rows: HashMap<ServerId, (ServerRow, u64)>,
     unreachable: Vec<ServerId>,
     loses_answers: bool,
+    asked_to_end: Vec<ServerId>,
 }
 
 impl Rows {
@@ -33,6 +34,11 @@ impl Rows {
     }
 }
 
+fn other(row: &ServerRow, beat: u64) -> OtherServer {
+    let (row, version) = (row.clone(), String::new());
+    OtherServer { row, beat, silent_ms: 0, version, at_work: 0, is_draining: false, started_at: 0 }
+}
+
 fn unreachable() -> Error {
     Error::StoreUnavailable("out of reach".to_owned())
 }
@@ -40,11 +46,7 @@ fn unreachable() -> Error {
 impl ServerRows for Rows {
     fn register(&self, row: ServerRow) -> BoxFuture<'static, Result<Registered, Error>> {
         let mut state = self.state();
-        let there: Vec<OtherServer> = state
-            .rows
-            .values()
-            .map(|(row, beat)| OtherServer { row: row.clone(), beat: *beat, silent_ms: 0 })
-            .collect();
+        let there: Vec<OtherServer> = state.rows.values().map(|(row, beat)| other(row, *beat)).collect();
         let registered = if there.iter().any(|other| row.kind.excludes(other.row.kind)) {
             Registered::Occupied(there.into_iter().filter(|other| other.row.id != row.id).collect())
         } else {
@@ -58,18 +60,19 @@ impl ServerRows for Rows {
     fn others(&self, id: ServerId) -> BoxFuture<'static, Result<Vec<OtherServer>, Error>> {
         let state = self.state();
         let others = state.rows.values().filter(|(row, _)| row.id != id);
-        let others = others.map(|(row, beat)| OtherServer { row: row.clone(), beat: *beat, silent_ms: 0 }).collect();
+        let others = others.map(|(row, beat)| other(row, *beat)).collect();
         let unreached = state.unreachable.contains(&id);
         Box::pin(std::future::ready(if unreached { Err(unreachable()) } else { Ok(others) }))
     }
 
-    fn beat(&self, id: ServerId) -> BoxFuture<'static, Result<bool, Error>> {
+    fn beat(&self, id: ServerId, _: u64, is_draining: bool) -> BoxFuture<'static, Result<Option<bool>, Error>> {
         let mut state = self.state();
         if state.unreachable.contains(&id) {
             return Box::pin(std::future::ready(Err(unreachable())));
         }
         let row = state.rows.get_mut(&id).map(|(_, beat)| *beat += 1);
-        Box::pin(std::future::ready(Ok(row.is_some())))
+        let is_draining = is_draining || state.asked_to_end.contains(&id);
+        Box::pin(std::future::ready(Ok(row.map(|()| is_draining))))
     }
 
     fn bury(&self, id: ServerId, beat: u64) -> BoxFuture<'static, Result<bool, Error>> {
@@ -94,7 +97,7 @@ fn timings() -> Timings {
 
 /// Of another machine, so that nobody looks whether its process is there.
 fn row(kind: ServerKind) -> ServerRow {
-    ServerRow { machine: None, ..ServerRow::of_this_process(kind) }
+    ServerRow { machine: None, ..ServerRow::of_this_process(kind, ServerRole::default()) }
 }
 
 async fn join(rows: &Arc<Rows>, kind: ServerKind, admission: Admission) -> Result<Arc<Membership>, JoinError> {
@@ -122,6 +125,18 @@ async fn servers_have_it_together_and_a_run_beside_them_is_told_of_one() {
         member.leave().await;
     }
     assert!(join(&rows, ServerKind::Run, Admission::AtOnce).await.is_ok());
+}
+
+#[tokio::test]
+async fn who_is_asked_to_end_hears_of_it_with_a_beat() {
+    let rows = Arc::new(Rows::default());
+    let (asked, other) = (
+        join(&rows, ServerKind::Server, Admission::AtOnce).await.unwrap(),
+        join(&rows, ServerKind::Server, Admission::AtOnce).await.unwrap(),
+    );
+    rows.state().asked_to_end.push(asked.id());
+    assert!(timeout(Duration::from_secs(60), asked.draining()).await.is_ok());
+    assert!(!*other.draining.borrow());
 }
 
 #[tokio::test]
@@ -220,8 +235,11 @@ async fn a_server_knows_whether_another_one_is_there() {
 #[tokio::test]
 async fn who_ran_on_this_machine_and_has_ended_is_buried_at_once() {
     let rows = Arc::new(Rows::default());
-    let me = ServerRow::of_this_process(ServerKind::Server);
-    let ended = ServerRow { process: Some("0".to_owned()), ..ServerRow::of_this_process(ServerKind::Server) };
+    let me = ServerRow::of_this_process(ServerKind::Server, ServerRole::default());
+    let ended = ServerRow {
+        process: Some("0".to_owned()),
+        ..ServerRow::of_this_process(ServerKind::Server, ServerRole::default())
+    };
     rows.state().rows.insert(ended.id, (ended, 7));
     let hours = Timings { death: Duration::from_secs(3600), ..timings() };
     let joined = Membership::join(Arc::clone(&rows) as _, me, Admission::AtOnce, hours).await.unwrap();

@@ -1,1 +1,3 @@
-UPDATE hitl.servers SET beat = beat + 1, beat_at = (extract(epoch FROM clock_timestamp()) * 1000)::bigint WHERE id = $1 RETURNING 1
+UPDATE hitl.servers
+SET beat = beat + 1, beat_at = (extract(epoch FROM clock_timestamp()) * 1000)::bigint, at_work = $2, draining = draining OR $3
+WHERE id = $1 RETURNING draining

@@ -1,0 +1,66 @@
+//! The servers of a database, for `hitl servers`.
+
+use pyo3::prelude::*;
+use serde_json::{Value, json};
+
+use super::errors::open_error;
+use super::runtime::runtime;
+use crate::store::open::Address;
+use crate::store::open_error::OpenError;
+use crate::store::postgres::PgAddress;
+use crate::store::postgres::servers;
+use crate::store::shared::servers::{OtherServer, ServerId};
+
+/// Adds the functions to the module.
+pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(list_servers, module)?)?;
+    module.add_function(wrap_pyfunction!(drain_server, module)?)
+}
+
+/// Who has the store at `address`, the first that came first. Raises `StoreError`.
+#[pyfunction]
+fn list_servers<'py>(py: Python<'py>, address: &str) -> PyResult<Bound<'py, PyAny>> {
+    let found = with(py, address, async |address| servers::list(&address).await)?;
+    let found: Vec<Value> = found.iter().map(record).collect();
+    Ok(pythonize::pythonize(py, &found)?)
+}
+
+/// Asks the server of this id to end as by SIGTERM; whether it was there. Raises `StoreError`, and `ValueError` for an id
+/// that is none.
+#[pyfunction]
+fn drain_server(py: Python<'_>, address: &str, id: &str) -> PyResult<bool> {
+    let id = ServerId(id.parse().map_err(|_| pyo3::exceptions::PyValueError::new_err(format!("{id:?} is no id")))?);
+    with(py, address, async |address| servers::drain(&address, id).await)
+}
+
+fn record(server: &OtherServer) -> Value {
+    let role = &server.row.role;
+    json!({
+        "name": server.row.name(),
+        "server_id": server.row.id.0.to_string(),
+        "kind": server.row.kind.as_str(),
+        "version": server.version,
+        "agent": role.agent,
+        "serves_http": role.serves_http,
+        "max_workers": role.workers,
+        "running_workers": server.at_work,
+        "draining": server.is_draining,
+        "silent_ms": server.silent_ms,
+        "started_at": server.started_at,
+    })
+}
+
+fn with<T: Send>(
+    py: Python<'_>,
+    address: &str,
+    work: impl AsyncFnOnce(PgAddress) -> Result<T, OpenError> + Send,
+) -> PyResult<T> {
+    let runtime = runtime()?;
+    let done = py.detach(|| match Address::parse(address)? {
+        Address::Postgres(address) => runtime.block_on(work(*address)),
+        Address::Memory | Address::Sqlite(_) => {
+            Err(OpenError::InvalidAddress("only a database has servers beside each other".to_owned()))
+        }
+    });
+    done.map_err(|error| open_error(py, &error))
+}
