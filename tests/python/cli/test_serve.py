@@ -77,6 +77,7 @@ def test_defaults_are_those_of_the_contract() -> None:
 def another(name: str) -> Any:
     """A value of an option that is not its default."""
     words = {"isolation": "task", "log_level": "debug", "log_format": "json", "api_key": "sixteen letters."}
+    words["store"] = "postgresql://hitl@db.test/hitl"  # the only kind that takes each of them
     default = getattr(ServeOptions(agent="m:a"), name)
     if isinstance(default, bool):
         return not default
