@@ -37,7 +37,7 @@ _LINK = re.compile(r"(?:(?<=\[)([^\[\]`]*))?(\]\()([^)#\s]*)((?:#[^)\s]*)?)(?=\)
 _FENCED = re.compile(r"^(```+)[^\n]*\n.*?^\1$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
 _SCRIPT = re.compile(r"<(script|style)\b([^>]*)>.*?</\1>", re.DOTALL)
 _LOADED = re.compile(r"(?:url\(|@import)\s*[\"']?((?:https?:)?//[^\"')\s]+)")
-_MARK = re.compile(r"^<!-- test: [\w-]+ -->\n", re.MULTILINE)
+_MARK = re.compile(r"^<!-- (?:test|file): [\w.-]+ -->\n", re.MULTILINE)
 # Addresses that the theme's script would fetch from where a page asks for it, and none does: a diagram, an editor.
 _FETCHED = re.compile(r"https://(?=(?:unpkg\.com|cdn\.jsdelivr\.net|api\.github\.com)\b)")
 _LANGUAGES = {".py": "python", ".rs": "rust", ".toml": "toml", ".yaml": "yaml", ".sh": "bash"}
