@@ -33,12 +33,12 @@ _WIDTH = 88
 
 @cache
 def pages() -> dict[str, str]:
-    """Every page of the reference by its path below `reference/`."""
+    """Every page of the reference by its path below `reference/`, without its ending."""
     package = griffe.load("hitl", search_paths=[ROOT / "python"], allow_inspection=False, resolve_aliases=True)
     assert isinstance(package, griffe.Module)
-    made = {f"python/{name}.md": _package_page(package, name, about) for name, about in PACKAGES.items()}
-    made["python/index.md"] = _index_page()
-    made["command-line.md"] = _command_line_page()
+    made = {f"python/{name}": _package_page(package, name, about) for name, about in PACKAGES.items()}
+    made["python/index"] = _index_page()
+    made["command-line"] = _command_line_page()
     return made
 
 

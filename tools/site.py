@@ -26,10 +26,13 @@ ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
 CONFIGURATION = DOCS / "zensical.toml"
 AT_THE_ROOT = {
-    "README.md": "index.md",
-    "CHANGELOG.md": "changelog.md",
-    "CONTRIBUTING.md": "contributing.md",
-    "SECURITY.md": "reporting.md",
+    f"{name}.md": f"{page}.md"
+    for name, page in {
+        "README": "index",
+        "CHANGELOG": "changelog",
+        "CONTRIBUTING": "contributing",
+        "SECURITY": "reporting",
+    }.items()
 }
 """Pages that are not in docs, by their place on the site."""
 # The text is there only where it is words: where it is code, or a picture, what is left of it begins at its bracket.
@@ -78,7 +81,7 @@ def stage(pages: Path) -> None:
     texts = {name: path.read_text(encoding="utf-8") for name, path in sources.items()}
     titles = {name: title(text) for name, text in texts.items()}
     listed = set(navigation())
-    made = {f"reference/{path}": text for path, text in reference.pages().items()}
+    made = {f"reference/{path}.md": text for path, text in reference.pages().items()}
     there = {_place(name) for name in texts} | made.keys()
     # What is decided about the inside is reached by its own list.
     left_out = sorted(page for page in there - listed if not page.startswith("decisions/"))

@@ -80,14 +80,14 @@ def read_a_little(page: Page, address: str) -> None:
 def test_every_public_name_is_in_the_reference() -> None:
     pages = reference.pages()
     for package in reference.PACKAGES:
-        headings = set(re.findall(r"^## (\w+)$", pages[f"python/{package}.md"], re.MULTILINE))
+        headings = set(re.findall(r"^## (\w+)$", pages[f"python/{package}"], re.MULTILINE))
         assert headings == set(importlib.import_module(package).__all__) - {"__version__"}
-    client = pages["python/hitl.client.md"]
+    client = pages["python/hitl.client"]
     assert "### Client.approve" in client
     assert "    message: Message,\n    timeout: float | None = None,\n) -> Session" in client or (
         "ask(session_id: str, message: Message, timeout: float | None = None) -> Session" in client
     )
-    assert "## hitl interrupts approve" in pages["command-line.md"]
+    assert "## hitl interrupts approve" in pages["command-line"]
 
 
 def test_what_is_wrong_is_found(tmp_path: Path) -> None:
@@ -132,8 +132,8 @@ def test_links_lead_to_pages_of_the_site() -> None:
 def test_a_page_that_is_not_in_the_navigation_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed = [page for page in site.navigation() if page != "runs.md"]
     monkeypatch.setattr(site, "navigation", lambda: [*listed, "gone.md"])
-    monkeypatch.setattr(site.reference, "pages", lambda: {page.removeprefix("reference/"): "" for page in listed
-                                                          if page.startswith("reference/")})  # fmt: skip
+    made = {page.removeprefix("reference/").removesuffix(".md"): "" for page in listed if page.startswith("reference/")}
+    monkeypatch.setattr(site.reference, "pages", lambda: made)
     with pytest.raises(site.SiteError, match=r"not in the navigation: \['runs.md'\]; no page: \['gone.md'\]"):
         site.stage(tmp_path)
 

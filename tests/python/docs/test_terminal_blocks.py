@@ -33,8 +33,6 @@ _DIFFERS = re.compile(
     rf"{_UUID.pattern}|\bin [\d.]+s\b|hitl_[\w-]{{20,}}|\d{{4}}-\d\d-\d\dT[\d:.]+Z"
     r"|(?<=code version )\w+|(?<=Python )[\d.]+|(?<=head \d:)\w+"
 )
-    rf"{_UUID.pattern}|\bin [\d.]+s\b|hitl_[\w-]{{20,}}|(?<=code version )\w+|(?<=Python )[\d.]+|(?<=head \d:)\w+|\d{{4}}-\d\d-\d\dT[\d:.]+Z"
-)
 
 
 @pytest.fixture

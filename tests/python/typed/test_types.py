@@ -57,6 +57,8 @@ def test_pyright_agrees_with_the_programs_the_examples_and_the_documents(tmp_pat
         python = [block for block in blocks(document) if block.language == "python"]
         files = files_before(document, python[-1].line) if python else {}
         for file, text in files.items():
+            if not file.endswith(".py"):
+                continue
             written = tmp_path / name / file
             written.parent.mkdir(exist_ok=True)
             written.write_text(text, encoding="utf-8")
