@@ -14,13 +14,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.python.cli.terminal import Terminal
-from tests.python.docs.blocks import DOCUMENTS, Block, blocks, commands, files_before
+from tests.python.docs.blocks import DOCUMENTS, ROOT, Block, blocks, commands, files_before
 from tests.python.docs.chatting import follow
-from tests.python.support.served import START, clean_environment
+from tests.python.support.served import START, Served, clean_environment
 
 TYPED = {
     document: found
@@ -40,6 +41,8 @@ def reader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reader]:
     monkeypatch.chdir(tmp_path)
     for name in os.environ.keys() - clean_environment().keys():
         monkeypatch.delenv(name)
+    # A reader has none of the plugins that are here.
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     with ExitStack() as stack:
         yield Reader(stack, monkeypatch)
 
@@ -92,7 +95,7 @@ class Reader:
                     terminal.finish()
                     assert _lines(terminal.seen) == _lines(shown), where
             case ["pytest", *arguments]:
-                printed = _run(shlex.join([sys.executable, "-m", "pytest", "-p", "no:asyncio", *arguments]))
+                printed = _run(shlex.join([sys.executable, "-m", "pytest", "-p", "hitl.testing.plugin", *arguments]))
                 assert _lines(printed)[-1:] == _lines(shown), f"{where}\n{printed}"
             case _:
                 assert _lines(_run(command)) == _lines(shown), where
@@ -100,10 +103,20 @@ class Reader:
     def _serve(self, arguments: list[str], variables: dict[str, str], shown: str) -> None:
         if self._server is not None and self._server.poll() is None:
             self._end(self._server)
-        environment = {**clean_environment(), **variables, "HITL_PORT": "0", "NO_COLOR": "1"}
+        agent, *flags = arguments
+        # That `--reload` starts a server again has tests of its own; here it would be one process more for each.
+        flags = [flag for flag in flags if flag != "--reload"]
+        options: dict[str, Any] = {"port": 0}
+        options |= {name.removeprefix("HITL_").lower(): value for name, value in variables.items()}
+        options |= {flag.removeprefix("--"): value for flag, value in zip(flags[::2], flags[1::2], strict=True)}
+        if "api_key_file" in options:
+            options["api_key"] = Path(options.pop("api_key_file")).read_text(encoding="utf-8").strip()
+        path = filter(None, [os.environ.get("PYTHONPATH")])
+        command = Served.quick_command(agent, options)
+        assert command is not None, f"an option that this test cannot give: {options}"
         server = self._server = subprocess.Popen(
-            [sys.executable, "-m", "hitl", "serve", *arguments],
-            env=environment,
+            command,
+            env={**clean_environment(), "PYTHONPATH": os.pathsep.join([str(ROOT), *path])},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
