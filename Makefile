@@ -1,7 +1,7 @@
 # Everything a developer runs. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test begun rust-built test-rust test-python test-pythons test-frameworks test-frameworks-oldest test-upstream slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures bench bench-full bench-layers demo wheel sdist try-wheel try-sdist clean
+.PHONY: help setup test begun rust-built test-rust test-python test-pythons test-frameworks test-frameworks-oldest test-upstream slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures site links bench bench-full bench-layers demo wheel sdist try-wheel try-sdist clean
 
 VENV ?= .venv
 # Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
@@ -127,6 +127,12 @@ ui: ## Build the web inbox into src/server/assets/ui, to be committed; needs nod
 
 pictures: setup browser ## Take the pictures of the web inbox for the documents
 	$(IN_VENV) python -m tests.python.ui.pictures
+
+site: setup ## Build the documents as a site into target/site, and look for what is wrong with it
+	$(IN_VENV) python -m tools.site
+
+links: setup ## The same, and ask whether what it links to elsewhere answers
+	$(IN_VENV) python -m tools.site --links
 
 format: $(VENV)/.tools ## Format everything
 	cargo fmt

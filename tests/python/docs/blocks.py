@@ -18,8 +18,13 @@ DOCUMENTS = [
     *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs").rglob("*.md")),
 ]
 
+TUTORIAL = "docs/tutorial"
+"""Its pages are one story."""
+
 _BLOCK = re.compile(
-    r"(?:^<!-- test: (?P<mark>[\w-]+) -->\n)?^```(?P<language>\w*)\n(?P<text>.*?)^```$", re.MULTILINE | re.DOTALL
+    r"(?:^<!-- (?:test: (?P<mark>[\w-]+)|file: (?P<file>[\w.-]+)) -->\n)?"
+    r"^```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
 )
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _MORE = "..."
@@ -27,13 +32,15 @@ _MORE = "..."
 
 @dataclass(frozen=True)
 class Block:
-    """One fenced block. `mark` is the word of an HTML comment `<!-- test: word -->` right above it."""
+    """One fenced block. `mark` is the word of an HTML comment `<!-- test: word -->` right above it; one with
+    `<!-- file: name -->` is a file that whoever reads the page writes."""
 
     document: str
     line: int
     language: str
     mark: str | None
     text: str
+    file: str | None = None
 
 
 def blocks(document: str) -> list[Block]:
@@ -45,9 +52,19 @@ def blocks(document: str) -> list[Block]:
             found["language"],
             found["mark"],
             found["text"],
+            found["file"],
         )
         for found in _BLOCK.finditer(source)
     ]
+
+
+def files_before(document: str, line: int) -> dict[str, str]:
+    """The files that a reader has written down to a line of a document; in the tutorial, in the steps before too."""
+    folder = str(Path(document).parent)
+    before = [other for other in DOCUMENTS if folder == TUTORIAL and other.startswith(folder) and other < document]
+    written = [block for other in before for block in blocks(other)]
+    written += [block for block in blocks(document) if block.line <= line]
+    return {block.file: block.text for block in written if block.file is not None}
 
 
 def commands(text: str) -> Iterator[tuple[str, str]]:

@@ -1,6 +1,7 @@
 """Every Python block of the documents runs; a `test_...` function in one is a test with the plugin's fixtures.
 
-The blocks of a document are one program: each sees the names of those before it. `print(...)  # text` prints the text.
+The blocks of a document are one program: each sees the names of those before it, and what is a file by then can be
+imported. `print(...)  # text` prints the text.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.python.docs.blocks import DOCUMENTS, Block, blocks
+from tests.python.docs.blocks import DOCUMENTS, Block, blocks, files_before
 from tests.python.support.frameworks import is_elsewhere
 
 PYTHON = [
@@ -35,6 +36,12 @@ def test_it_runs(
     tmp_path: Any,
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    files = files_before(block.document, block.line)
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        monkeypatch.delitem(sys.modules, name.removesuffix(".py"), raising=False)
+    if files:
+        monkeypatch.syspath_prepend(tmp_path)
     names = run_up_to(block)
     documented = [
         text
@@ -43,6 +50,8 @@ def test_it_runs(
         for text in re.findall(r"^ *print\(.*\)  # (.*)$", other.text, re.MULTILINE)
     ]
     assert capsys.readouterr().out.splitlines() == documented
+    if block.file is not None:  # its tests have fixtures of their own, and the page types `pytest`
+        return
     for name, test in names.items():
         if name.startswith("test_") and test.__code__.co_filename.endswith(f":{block.line}"):
             given = test(

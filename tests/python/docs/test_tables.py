@@ -1,4 +1,4 @@
-"""What the README lists is what there is."""
+"""What the README and the page of options list is what there is, and what pages link to as well."""
 
 from __future__ import annotations
 
@@ -14,14 +14,12 @@ from tests.python.docs.blocks import DOCUMENTS, ROOT
 from tests.python.support.served import clean_environment
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
+OPTIONS = (ROOT / "docs" / "options.md").read_text(encoding="utf-8")
 
 
-def rows(heading: str) -> list[list[str]]:
-    """The cells of the table below a heading of the README, without its head."""
-    section = README.partition(f"\n{heading}\n")[2]
-    assert section, f"the README has no {heading!r}"
-    lines = re.split(r"\n#+ ", section)[0].splitlines()
-    table = [line for line in lines if line.startswith("|")]
+def rows(page: str) -> list[list[str]]:
+    """The cells of the table of a page, without its head."""
+    table = [line for line in page.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split(" | ")] for line in table[2:]]
 
 
@@ -39,7 +37,7 @@ def test_the_options_of_serve_are_those_of_its_help() -> None:
     for line in shown.splitlines():
         if (found := re.match(r"\W*(--[a-z-]+) .*?(?:\[default: (.*?)\])?\W*$", line)) and found[1] != "--help":
             options[found[1]] = found[2]
-    documented = {option.strip("`"): default.strip("`") for option, default, _ in rows("### Options of `serve`")}
+    documented = {option.strip("`"): default.strip("`") for option, default, _ in rows(OPTIONS)}
 
     assert documented.keys() == options.keys()
     for option, default in options.items():

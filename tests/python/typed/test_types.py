@@ -28,7 +28,7 @@ import hitl.testing
 from hitl.cli.init import project_files
 from hitl.serving.options import ServeOptions
 from tests.python.docs import docstrings
-from tests.python.docs.blocks import DOCUMENTS, blocks
+from tests.python.docs.blocks import DOCUMENTS, blocks, files_before
 from tests.python.support.frameworks import ELSEWHERE, is_elsewhere
 from tools.strict_types import complaints, examples_of
 
@@ -50,12 +50,21 @@ def test_pyright_agrees_with_the_programs_the_examples_and_the_documents(tmp_pat
     """With the programs, the examples and what `hitl init` writes in its strict mode; the fixtures and agents of
     documents need no annotations."""
     documents = [document for document in DOCUMENTS if not is_elsewhere(document)]
+    programs = [*PROGRAMS, *EXAMPLES]
     snippets: list[Path] = []
     for document in documents:
         name = re.sub(r"\W", "_", document.removesuffix(".md"))
-        program = [block.text for block in blocks(document) if block.language == "python"]
+        python = [block for block in blocks(document) if block.language == "python"]
+        files = files_before(document, python[-1].line) if python else {}
+        for file, text in files.items():
+            if not file.endswith(".py"):
+                continue
+            written = tmp_path / name / file
+            written.parent.mkdir(exist_ok=True)
+            written.write_text(text, encoding="utf-8")
+            programs.append(written)
         snippets.append(tmp_path / f"{name}.py")
-        snippets[-1].write_text("\n\n".join(program), encoding="utf-8")
+        snippets[-1].write_text("\n\n".join(block.text for block in python if not block.file), encoding="utf-8")
     snippets.append(tmp_path / "docstrings.py")
     snippets[-1].write_text(docstrings.program(), encoding="utf-8")
     project = tmp_path / "project"
@@ -63,7 +72,7 @@ def test_pyright_agrees_with_the_programs_the_examples_and_the_documents(tmp_pat
     begun = [(project / name, text) for name, text in project_files() if name.endswith(".py")]
     for path, text in begun:
         path.write_text(text, encoding="utf-8")
-    assert complaints([*PROGRAMS, *EXAMPLES, *(path for path, _ in begun)], snippets, stand_ins=[STAND_INS]) == []
+    assert complaints([*programs, *(path for path, _ in begun)], snippets, stand_ins=[STAND_INS]) == []
 
 
 @pytest.mark.slow

@@ -1,0 +1,56 @@
+"""Doing in a chat what leaves the lines on the screen that a document shows."""
+
+from __future__ import annotations
+
+import re
+
+from tests.python.cli.terminal import CTRL_C, CTRL_D, DOWN, ENTER, Terminal
+
+_ASKED = "Answer as JSON: "
+
+
+def follow(terminal: Terminal, shown: str, url: str) -> None:
+    """Do and see all that is shown, then leave. One that ends in `^C` at a question has left by that."""
+    for line in shown.splitlines():
+        if line.startswith("Session "):
+            terminal.expect(f"at {url}")
+        elif line.startswith("> "):
+            act(terminal, line.removeprefix("> "))
+        elif (left := re.fullmatch(r"(Run \w+\?) \^C", line)) is not None:
+            terminal.expect(left[1])
+            terminal.expect("to leave it for later")
+            terminal.send(CTRL_C)
+        elif line.startswith(_ASKED):
+            terminal.expect(_ASKED)
+            answer = line.removeprefix(_ASKED)
+            terminal.send(CTRL_C if answer == "^C" else answer + ENTER)
+        else:
+            terminal.expect(line)
+    if "^C\n" in shown:
+        assert terminal.finish() == 130
+        return
+    terminal.expect(">")
+    terminal.send(CTRL_D)
+    assert terminal.finish() == 0
+
+
+def act(terminal: Terminal, line: str) -> None:
+    """Do what leaves `line` on the screen: choose an answer, or type a message."""
+    if (choice := re.fullmatch(r"(\w+): (?:(Yes)|No: (.+))", line)) is not None:
+        terminal.expect(f"Run {choice[1]}?")
+        terminal.expect("to leave it for later")
+        if choice[2]:
+            terminal.send(ENTER)
+        else:
+            terminal.send(DOWN + DOWN + ENTER)
+            terminal.expect("Why not?")
+            terminal.send(choice[3] + ENTER)
+        terminal.expect(line)
+    elif (answer := re.fullmatch(r"(.+\?): By type", line)) is not None:
+        terminal.expect(answer[1])
+        terminal.expect("to leave it for later")
+        terminal.send(ENTER)
+        terminal.expect(line)
+    else:
+        terminal.expect(">")
+        terminal.send(line + ENTER)
