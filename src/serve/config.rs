@@ -1,0 +1,198 @@
+//! What a server can be told, and what its parts are told of it.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::start_error::ServerStartError;
+use crate::domain::notice::Tries;
+use crate::domain::webhook::Webhook;
+use crate::engine::settings::Settings;
+use crate::faults;
+#[cfg(doc)]
+use crate::server::HttpSettings;
+use crate::supervisor::settings::{self, Isolation, SupervisorSettings};
+
+/// Everything `hitl serve` can be told; times in seconds, sizes in bytes.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Config {
+    /// `MODULE:ATTR`, or what sessions record of a live agent.
+    pub agent: String,
+    /// The interpreter of workers.
+    pub python: PathBuf,
+    /// Where workers run, and import from.
+    pub working_dir: PathBuf,
+    /// The environment of workers, without the server's secrets.
+    pub environment: HashMap<String, String>,
+    /// `process` or `task`.
+    pub isolation: IsolationName,
+    /// Address to listen on.
+    pub host: String,
+    /// Port; 0 for a free one.
+    pub port: u16,
+    /// Address of the store.
+    pub store: String,
+    /// The policy file.
+    pub policy: Option<PathBuf>,
+    /// See [`Settings::workers`].
+    pub workers: usize,
+    /// Run no turns, and leave them to the servers on the same store that do.
+    pub no_workers: bool,
+    /// See [`Settings::queue`].
+    pub queue: usize,
+    /// See [`Settings::max_sessions`]; 0 for no limit.
+    pub max_sessions: usize,
+    /// See [`Settings::allow_custom_ids`].
+    pub allow_custom_ids: bool,
+    /// See [`Settings::ttl`].
+    pub ttl: f64,
+    /// See [`Settings::timeout`].
+    pub timeout: f64,
+    /// See [`Settings::interrupt_ttl`].
+    pub interrupt_ttl: f64,
+    /// See [`Settings::suspended_ttl`].
+    pub suspended_ttl: f64,
+    /// See [`Settings::park_after`].
+    pub park_after: f64,
+    /// See [`SupervisorSettings::hold`].
+    pub hold: f64,
+    /// See [`Settings::max_warm`].
+    pub max_warm: usize,
+    /// See [`SupervisorSettings::start_timeout`].
+    pub start_timeout: f64,
+    /// See [`SupervisorSettings::worker_timeout`].
+    pub worker_timeout: f64,
+    /// See [`Settings::max_recoveries`].
+    pub max_recoveries: u32,
+    /// See [`Settings::keep_journal`].
+    pub keep_journal: f64,
+    /// See [`Settings::max_payload`].
+    pub max_payload: usize,
+    /// See [`Settings::max_value`].
+    pub max_value: usize,
+    /// See [`HttpSettings::max_body`].
+    pub max_body: usize,
+    /// See [`HttpSettings::max_connections`]; 0 for as many as there are file descriptors for, 4096 at most.
+    pub max_connections: usize,
+    /// See [`HttpSettings::max_connections_per_address`]; 0 for half of all.
+    pub max_connections_per_address: usize,
+    /// See [`HttpSettings::max_requests_per_key`]; 0 for half of all connections.
+    pub max_requests_per_key: usize,
+    /// How long turns at work may take to finish at the end.
+    pub shutdown_timeout: f64,
+    /// See [`HttpSettings::allowed_hosts`].
+    pub allowed_hosts: Vec<String>,
+    /// Allow an address that others can reach without any key.
+    pub insecure: bool,
+    /// See [`Settings::prevent_self_approval`].
+    pub prevent_self_approval: bool,
+    /// See [`HttpSettings::rate_limit`]; 0 for no limit.
+    pub rate_limit: f64,
+    /// See [`HttpSettings::ui`].
+    pub ui: bool,
+    /// A key with all scopes, besides those of the store.
+    pub api_key: Option<String>,
+    /// See [`Settings::webhook_secret`].
+    pub webhook_secret: Option<String>,
+    /// See [`Settings::allow_import`].
+    pub allow_import: bool,
+    /// See [`Settings::state_key`].
+    pub state_key: Option<String>,
+    /// See [`Settings::webhook_allow_private`].
+    pub webhook_allow_private: bool,
+    /// The server's own webhooks, each `URL[,event...]`.
+    pub webhooks: Vec<String>,
+    /// How often a webhook is tried again.
+    pub webhook_retries: u32,
+    /// See [`Settings::remind_after`].
+    pub remind_after: f64,
+}
+
+/// How turns are kept apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IsolationName {
+    /// A process for each.
+    Process,
+    /// Tasks in a few processes.
+    Task,
+}
+
+impl Config {
+    /// What the engine is told of it.
+    ///
+    /// # Errors
+    /// [`ServerStartError::Webhook`].
+    pub(super) fn engine_settings(&self) -> Result<Settings, ServerStartError> {
+        let webhooks = self
+            .webhooks
+            .iter()
+            .map(|text| {
+                let invalid = |error: crate::domain::Error| ServerStartError::Webhook(error.to_string());
+                Webhook::of_server(text, self.webhook_allow_private).map_err(invalid)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
+        Ok(Settings {
+            agent: self.agent.clone(),
+            workers: self.workers,
+            queue: self.queue,
+            max_sessions: Some(self.max_sessions).filter(|limit| *limit > 0),
+            allow_custom_ids: self.allow_custom_ids,
+            timeout: self.timeout,
+            interrupt_ttl: self.interrupt_ttl,
+            ttl: self.ttl,
+            suspended_ttl: self.suspended_ttl,
+            park_after: self.park_after,
+            max_warm: self.max_warm,
+            max_recoveries: self.max_recoveries,
+            keep_journal: self.keep_journal,
+            max_payload: self.max_payload,
+            max_value: self.max_value,
+            webhook_allow_private: self.webhook_allow_private,
+            webhook_secret: self.webhook_secret.clone(),
+            webhooks,
+            tries: Tries { retries: self.webhook_retries, ..Tries::default() },
+            remind_after: self.remind_after,
+            allow_import: self.allow_import,
+            state_key: self.state_key.clone(),
+            prevent_self_approval: self.prevent_self_approval,
+            ..Settings::default()
+        })
+    }
+
+    /// What the supervisor of worker processes is told of it.
+    pub(super) fn supervisor_settings(&self) -> SupervisorSettings {
+        let isolation = match self.isolation {
+            IsolationName::Process => Isolation::Process,
+            IsolationName::Task => Isolation::tasks(),
+        };
+        SupervisorSettings {
+            python: self.python.clone(),
+            agent: self.agent.clone(),
+            isolation,
+            workers: self.workers,
+            working_dir: self.working_dir.clone(),
+            environment: self.environment.iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            paths: vec![self.working_dir.clone()],
+            max_payload: self.max_payload,
+            hold: self.hold,
+            start_timeout: seconds(self.start_timeout),
+            stop_grace: settings::STOP_GRACE,
+            worker_timeout: seconds(self.worker_timeout),
+            spare_silent: faults::spares_silent_workers(),
+        }
+    }
+}
+
+/// What one client may have of all connections: what is set, or half of them.
+pub(super) fn share(set: usize, connections: usize) -> usize {
+    if set == 0 { (connections / 2).max(1) } else { set }
+}
+
+/// None that ends, where it is more than time can tell.
+pub(super) fn seconds(seconds: f64) -> Duration {
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}

@@ -1,0 +1,133 @@
+//! Why a server does not start, whose it is to mend, and how.
+
+use std::io;
+use std::net::IpAddr;
+
+use crate::adapters::webhooks::WebhooksError;
+use crate::engine::access::policy_file::PolicyError;
+use crate::engine::access::pushed_policy::PushedPolicyError;
+use crate::store::open_error::OpenError;
+use crate::supervisor::settings;
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum ServerStartError {
+    /// It cannot listen.
+    #[error("cannot listen on {host}:{port}: {source}")]
+    Listen {
+        /// Where.
+        host: String,
+        /// Where.
+        port: u16,
+        /// Why.
+        source: io::Error,
+    },
+    /// There are too few file descriptors.
+    #[error("up to {needed} files and connections may have to be open at once, and this process may have {limit}")]
+    Descriptors {
+        /// How many it may have.
+        limit: u64,
+        /// How many there may be.
+        needed: u64,
+    },
+    /// Anybody could answer.
+    #[error(
+        "--host: {0} can be reached from other machines, and anybody there could answer for you: the store has no key"
+    )]
+    Exposed(IpAddr),
+    /// Nobody would run turns.
+    #[error("--no-workers: no other server can run the turns of this store, which one server has for itself")]
+    Workless,
+    /// Nobody could tell who sends and who answers.
+    #[error("--prevent-self-approval: without keys nobody can tell who sends and who answers")]
+    Nameless,
+    /// There are no workers.
+    #[error(transparent)]
+    Workers(#[from] settings::SupervisorStartError),
+    /// There is no store.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    /// The policy file cannot be used.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The policy that was pushed cannot be used.
+    #[error(transparent)]
+    PushedPolicy(#[from] PushedPolicyError),
+    /// One of the server's own webhooks is none.
+    #[error("--webhook {0}")]
+    Webhook(String),
+    /// Webhooks cannot be sent.
+    #[error(transparent)]
+    Webhooks(#[from] WebhooksError),
+    /// The store does not say what the engine has to know.
+    #[error(transparent)]
+    Engine(#[from] crate::domain::Error),
+}
+
+impl ServerStartError {
+    /// Its stable name, as Python has it in `.code`.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Workers(settings::SupervisorStartError::TimedOut { .. }) => "start_timeout",
+            Self::Workers(settings::SupervisorStartError::Stopped) => "start_stopped",
+            _ => "serve_failed",
+        }
+    }
+
+    /// Whose it is to mend: `usage` (an option), `agent` or `runtime`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Workers(error) if error.is_agents() => "agent",
+            Self::PushedPolicy(error) if error.hint().is_none() => "runtime",
+            Self::Descriptors { .. }
+            | Self::Exposed(_)
+            | Self::Workless
+            | Self::Nameless
+            | Self::Store(_)
+            | Self::Policy(_)
+            | Self::PushedPolicy(_)
+            | Self::Webhook(_)
+            | Self::Webhooks(_) => "usage",
+            Self::Listen { source, .. } if source.kind() != io::ErrorKind::AddrInUse => "usage",
+            _ => "runtime",
+        }
+    }
+
+    /// What to do about it.
+    pub fn hint(&self) -> Option<String> {
+        match self {
+            Self::Listen { port, source, .. } if source.kind() == io::ErrorKind::AddrInUse => {
+                Some(format!("another program listens on port {port}; choose another with --port, or 0 for a free one"))
+            }
+            Self::Descriptors { .. } => Some(
+                "raise the limit (`ulimit -Hn`, LimitNOFILE= of systemd), or lower --max-connections, --max-warm or --workers"
+                    .to_owned(),
+            ),
+            Self::Nameless => Some("make a key for each of them: hitl keys create NAME --scope SCOPE".to_owned()),
+            Self::Workless => Some("name a database that servers share: --store postgresql://USER@HOST/DATABASE".to_owned()),
+            Self::Exposed(_) => Some(
+                "make one with `hitl keys create`, add --api-key, or --insecure if the network itself is guarded"
+                    .to_owned(),
+            ),
+            Self::Listen { .. } => Some("--host takes an address of this machine, such as 127.0.0.1".to_owned()),
+            Self::Workers(settings::SupervisorStartError::AgentImport { hint, .. }) => hint.clone(),
+            Self::Workers(settings::SupervisorStartError::TimedOut { .. }) => Some(
+                "let the module do what takes long, or waits for others, when a turn begins and not when it is imported; \
+                 or allow more with --start-timeout (0 is no limit)"
+                    .to_owned(),
+            ),
+            Self::Store(error) => Some(error.hint().to_owned()),
+            Self::Policy(_) => Some("docs/policy.md shows what a rule looks like".to_owned()),
+            Self::PushedPolicy(error) => error.hint(),
+            Self::Webhooks(WebhooksError::InvalidSecret) => {
+                Some("for example: echo whsec_$(openssl rand -base64 32)".to_owned())
+            }
+            Self::Webhook(_) => Some(
+                "for example: --webhook https://example.com/hook,interrupt.created,session.error (a comma in the URL is \
+                 written %2C); an address of a private network needs --webhook-allow-private"
+                    .to_owned(),
+            ),
+            _ => None,
+        }
+    }
+}
