@@ -1,7 +1,7 @@
 # Everything a developer runs. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test begun rust-built test-rust test-python test-pythons test-frameworks test-frameworks-oldest test-upstream slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pictures site links bench bench-full bench-layers demo wheel sdist try-wheel try-sdist clean
+.PHONY: help setup test begun rust-built test-rust test-python test-pythons test-frameworks test-frameworks-oldest test-upstream slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pooler pictures site links bench bench-full bench-layers demo wheel sdist try-wheel try-sdist clean
 
 VENV ?= .venv
 # Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
@@ -58,7 +58,7 @@ test-rust: setup ## The tests of the core, with real Python workers
 	HITL_TEST_PYTHON="$(abspath $(BIN))/python" $(RUST_TESTS) --locked --no-default-features $(FAULTS)
 	cargo test --locked --no-default-features $(FAULTS) --doc
 
-test-python: setup browser ## The tests of the package: agents, workers, HTTP, command line, web inbox
+test-python: setup browser pooler ## The tests of the package: agents, workers, HTTP, command line, web inbox
 	$(IN_VENV) pytest -n auto --dist worksteal --junitxml=target/pytest.xml $(ARGS)
 
 test-pythons: setup ## Loops, order and old journals on each other Python that is here, and replays between them
@@ -96,6 +96,9 @@ matrix: setup ## Everything that agents use beside a question, with every way to
 
 browser: $(VENV)/.tools # A chromium, where there is none
 	@tools/browser.sh $(BIN)/playwright
+
+pooler: # A PgBouncer, where there is none
+	@tools/pooler.sh
 
 lint: setup ## Format, lints, types, stubs, licences and advisories; changes nothing
 	@# Two at once, for compilers and type checkers keep one core busy; what is set up already is not again.

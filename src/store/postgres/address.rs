@@ -32,10 +32,13 @@ const TCP_PATIENCE: Duration = Duration::from_secs(5);
 /// (by `sslrootcert`, or as the machine does), and that is what holds where nothing is said, but for Unix sockets and
 /// loopback. What only looks for encryption is no mode of ours: whoever stands between takes it away. `sslcert` and `sslkey`
 /// are what the server asks for where it lets in by certificate.
+///
+/// `pooler=transaction` says that it is the address of a pooler, which gives each transaction another connection.
 #[derive(Clone)]
 pub struct PgAddress {
     config: Config,
     tls: Option<MakeRustlsConnect>,
+    is_pooled: bool,
     shown: String,
 }
 
@@ -88,7 +91,7 @@ impl FromStr for PgAddress {
             config.password(password);
         }
         let tls = if is_encrypted { Some(tls(&options)?) } else { None };
-        Ok(Self { config, tls, shown: shown(address) })
+        Ok(Self { config, tls, is_pooled: options.is_pooled, shown: shown(address) })
     }
 }
 
@@ -146,6 +149,12 @@ impl PgAddress {
         });
     }
 
+    /// Whether each transaction has another connection to the database: what one leaves in it, prepared statements and who
+    /// listens, is not there for the next, or is somebody else's.
+    pub(super) fn is_pooled(&self) -> bool {
+        self.is_pooled
+    }
+
     /// Whether what goes there is encrypted.
     #[cfg(test)]
     pub(super) fn is_encrypted(&self) -> bool {
@@ -193,6 +202,7 @@ struct OwnOptions {
     certificate: Option<PathBuf>,
     key: Option<PathBuf>,
     passfile: Option<PathBuf>,
+    is_pooled: bool,
 }
 
 impl OwnOptions {
@@ -211,6 +221,8 @@ impl OwnOptions {
                 Some(("sslmode", _)) => {
                     return Err(invalid("sslmode is one of disable, require, verify-ca and verify-full"));
                 }
+                Some(("pooler", "transaction")) => options.is_pooled = true,
+                Some(("pooler", _)) => return Err(invalid("pooler is transaction, where it is said at all")),
                 Some((name @ ("sslrootcert" | "sslcert" | "sslkey" | "passfile"), path)) => {
                     let path =
                         url::form_urlencoded::parse(pair.as_bytes()).next().map_or(path.into(), |(_, path)| path);

@@ -1,11 +1,11 @@
 //! Questions as calls, and answers from their rows.
 
 use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 
 use super::cells::PostgresCells;
-use super::connection::{Param, SqlCall};
+use super::connection::SqlCall;
 use super::lists::{self, whole_page};
+use super::param::{Param, SqlParam};
 use super::sql;
 use crate::domain::audit::Head;
 use crate::domain::event::{EventBody, NumberedEvent, StoredEvent};
@@ -57,7 +57,7 @@ impl Replies {
 
 /// Parameters of a statement.
 macro_rules! params {
-    ($($param:expr),* $(,)?) => { vec![$(Box::new($param) as super::connection::Param),*] };
+    ($($param:expr),* $(,)?) => { vec![$(Box::new($param) as $crate::store::postgres::param::Param),*] };
 }
 pub(super) use params;
 
@@ -123,7 +123,7 @@ pub(super) fn calls(question: &StoreQuestion) -> Vec<SqlCall> {
     }
 }
 
-fn by<T: ToSql + Sync + Send + 'static>(sql: &'static str, param: T) -> Vec<SqlCall> {
+fn by<T: SqlParam + 'static>(sql: &'static str, param: T) -> Vec<SqlCall> {
     vec![SqlCall::new(sql, params![param])]
 }
 

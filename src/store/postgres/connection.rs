@@ -10,19 +10,17 @@ use futures_util::future::{Either, select, try_join_all};
 use futures_util::join;
 use tokio::time::sleep;
 use tokio_postgres::error::SqlState;
-use tokio_postgres::types::ToSql;
+use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row, Statement};
 
 use super::address::PgAddress;
+use super::param::Param;
 use crate::domain::Error;
 
 /// How long a batch may take. What has not been answered by then has an outcome that nobody knows.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// How many statements a connection keeps prepared. Those of lists have a form for each combination of filters.
 const MOST_PREPARED: usize = 512;
-
-/// A parameter of a statement.
-pub(super) type Param = Box<dyn ToSql + Sync + Send>;
 
 /// A statement with its parameters.
 pub(super) struct SqlCall {
@@ -136,12 +134,23 @@ impl From<CallFailure> for Error {
                 Self::Internal(format!("the database cannot store it: {why}"))
             }
             CallFailure::Refused(code, why) => {
-                Self::StoreUnavailable(format!("the database refused: {why} ({})", code.code()))
+                Self::StoreUnavailable(format!("the database refused: {}", refusal(&code, &why)))
             }
             CallFailure::Unsendable(why) => Self::Internal(format!("the database cannot store it: {why}")),
             CallFailure::Lost(why) => Self::StoreUnavailable(format!("the database cannot be reached: {why}")),
         }
     }
+}
+
+/// What the database says of what it refuses, and what is to be done where the address is to blame.
+pub(super) fn refusal(code: &SqlState, why: &str) -> String {
+    let hint = match *code {
+        SqlState::DUPLICATE_PSTATEMENT | SqlState::INVALID_SQL_STATEMENT_NAME => {
+            "; where a pooler lends connections for a transaction, add pooler=transaction to the address"
+        }
+        _ => "",
+    };
+    format!("{why} ({}){hint}", code.code())
 }
 
 /// What an error says, with what it is about.
@@ -215,11 +224,18 @@ impl Connection {
     }
 
     async fn exchange(&mut self, frame: Frame, calls: Vec<SqlCall>) -> Result<Vec<Vec<Row>>, CallFailure> {
-        self.prepare(frame, &calls).await?;
+        let is_pooled = self.address.is_pooled();
+        if !is_pooled {
+            self.prepare(frame, &calls).await?;
+        }
         let (client, prepared) = (&self.client, &self.prepared);
         let mut replies: Vec<Reply<'_>> = Vec::with_capacity(calls.len() + 2);
         replies.push(Reply::Waiting(Box::pin(simple(client, frame.begin()))));
         for call in &calls {
+            if is_pooled {
+                replies.push(Reply::Waiting(Box::pin(query_unprepared(client, call))));
+                continue;
+            }
             let unprepared = || CallFailure::Unsendable("a statement was not prepared".to_owned());
             let statement = prepared.get(&call.sql).ok_or_else(unprepared)?;
             replies.push(Reply::Waiting(Box::pin(query(client, statement, &call.params))));
@@ -283,8 +299,17 @@ async fn simple(client: &Client, sql: &str) -> Replied {
 }
 
 async fn query(client: &Client, statement: &Statement, params: &[Param]) -> Replied {
-    let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|param| &**param as &(dyn ToSql + Sync)).collect();
+    // So that whatever is prepared in a test could be sent without.
+    debug_assert_eq!(statement.params(), params.iter().map(|param| param.sql_type()).collect::<Vec<_>>());
+    let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|param| param.value()).collect();
     client.query(statement, &params).await
+}
+
+/// As [`query`], of a statement that leaves nothing behind in its connection.
+async fn query_unprepared(client: &Client, call: &SqlCall) -> Replied {
+    let params: Vec<(&(dyn ToSql + Sync), Type)> =
+        call.params.iter().map(|param| (param.value(), param.sql_type())).collect();
+    client.query_typed(&call.sql, &params).await
 }
 
 impl Reply<'_> {

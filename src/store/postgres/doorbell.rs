@@ -42,8 +42,11 @@ impl PostgresDoorbell {
         let (told, telling) = mpsc::unbounded_channel();
         let (id, leaving) = (membership.id(), membership.leaving());
         tokio::spawn(leaving.run_until_cancelled_owned(ring_on(telling, pool, id)));
-        let hearing = hear_on(address, Arc::downgrade(membership), id);
-        tokio::spawn(membership.leaving().run_until_cancelled_owned(hearing));
+        // Who listens is told in its own connection to the database, and one of a pooler is that for a transaction only.
+        if !address.is_pooled() {
+            let hearing = hear_on(address, Arc::downgrade(membership), id);
+            tokio::spawn(membership.leaving().run_until_cancelled_owned(hearing));
+        }
         Self { membership: Arc::clone(membership), told }
     }
 }

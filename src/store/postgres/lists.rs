@@ -4,7 +4,8 @@ use tokio_postgres::Row;
 
 use super::asking::{INTERRUPTS, text};
 use super::cells::PostgresCells;
-use super::connection::{Param, SqlCall};
+use super::connection::SqlCall;
+use super::param::Param;
 use super::sql;
 use crate::domain::Error;
 use crate::domain::interrupt::Interrupt;

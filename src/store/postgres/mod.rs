@@ -16,6 +16,7 @@ mod linking;
 mod lists;
 pub mod migrating;
 mod opening;
+mod param;
 mod pool;
 pub mod servers;
 mod store;

@@ -3,7 +3,7 @@
 use tokio_postgres::error::SqlState;
 
 use super::address::PgAddress;
-use super::connection::{CallFailure, Connection, Frame, SqlCall, described};
+use super::connection::{CallFailure, Connection, Frame, SqlCall, described, refusal};
 use super::sql;
 use crate::store::open_error::{OpenError, ServerTrouble};
 
@@ -191,7 +191,7 @@ fn failed_text(address: &PgAddress, failed: &CallFailure) -> OpenError {
 
 fn text(failed: &CallFailure) -> String {
     match failed {
-        CallFailure::Refused(code, why) => format!("{why} ({})", code.code()),
+        CallFailure::Refused(code, why) => refusal(code, why),
         CallFailure::Unsendable(why) | CallFailure::Lost(why) => why.clone(),
     }
 }

@@ -1,9 +1,9 @@
 //! Changes as calls: one for each kind of row, whatever the number of rows.
 
-use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::connection::{Param, SqlCall};
+use super::connection::SqlCall;
+use super::param::{Param, SqlParam};
 use super::sql;
 use crate::domain::audit::Deed;
 use crate::domain::event::{EventBody, StoredEvent};
@@ -32,7 +32,10 @@ impl<'r, R> Columns<'r, R> {
         Self(rows, Vec::new())
     }
 
-    fn plain<T: ToSql + Sync + Send + 'static>(mut self, cell: impl Fn(&'r R) -> T) -> Self {
+    fn plain<T>(mut self, cell: impl Fn(&'r R) -> T) -> Self
+    where
+        Vec<T>: SqlParam + 'static,
+    {
         self.1.push(Box::new(self.0.iter().map(cell).collect::<Vec<T>>()));
         self
     }
@@ -47,10 +50,10 @@ impl<'r, R> Columns<'r, R> {
     }
 
     /// JSON, which may nest too deeply.
-    fn json<T: ToSql + Sync + Send + 'static>(
-        mut self,
-        cell: impl Fn(&'r R) -> Result<T, Error>,
-    ) -> Result<Self, Error> {
+    fn json<T>(mut self, cell: impl Fn(&'r R) -> Result<T, Error>) -> Result<Self, Error>
+    where
+        Vec<T>: SqlParam + 'static,
+    {
         self.1.push(Box::new(self.0.iter().map(cell).collect::<Result<Vec<T>, Error>>()?));
         Ok(self)
     }

@@ -116,3 +116,15 @@ async fn servers_that_start_at_once_make_one_schema() {
     assert_eq!(stores.len(), 6);
     assert_eq!(database.count("meta").await, 1);
 }
+
+#[test]
+fn a_pooler_is_one_that_lends_connections_for_a_transaction() {
+    let address: PgAddress = "postgresql://ada@db:6432/hitl?pooler=transaction".parse().unwrap();
+    assert!(address.is_pooled());
+    assert_eq!(address.to_string(), "postgresql://ada@db:6432/hitl?pooler=transaction");
+    assert!(!"postgresql://ada@db:6432/hitl".parse::<PgAddress>().unwrap().is_pooled());
+    for wrong in ["session", "statement", ""] {
+        let error = format!("postgresql://ada@db:6432/hitl?pooler={wrong}").parse::<PgAddress>().unwrap_err();
+        assert!(error.to_string().contains("pooler is transaction"), "{error}");
+    }
+}

@@ -3,10 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio_postgres::types::{ToSql, Type};
+
 use super::support::*;
 use crate::domain::Error;
-use crate::store::postgres::connection::{CallFailure, Frame, SqlCall};
+use crate::store::postgres::asking::params;
+use crate::store::postgres::connection::{CallFailure, Connection, Frame, SqlCall};
 use crate::store::postgres::opening;
+use crate::store::postgres::param::SqlParam;
 use crate::store::postgres::pool::{CONNECTIONS, ConnectionPool};
 use crate::store::shared::backend::Backend;
 use crate::store::shared::changes::{Changes, RowChange};
@@ -61,20 +65,54 @@ async fn a_commit_that_gets_no_lock_has_changed_nothing_and_leaves_nobody_waitin
     commit(&store, change).await;
 }
 
+/// A text that says that it is a number: the driver finds out that it is none, and not the database.
+struct Misfit(String);
+
+impl SqlParam for Misfit {
+    fn value(&self) -> &(dyn ToSql + Sync) {
+        &self.0
+    }
+
+    fn sql_type(&self) -> Type {
+        Type::INT8
+    }
+}
+
 #[tokio::test]
 async fn what_cannot_be_sent_takes_the_rest_of_its_batch_with_it() {
     let database = Database::new().await;
     let store = database.store().await;
     let pool = store.pool();
     let key = "INSERT INTO hitl.sign_ins (token, key, ends_at) VALUES ('\\x01', '\\x02', 1)";
-    // A text is no number: the driver finds that out, and not the database.
-    let misfit = SqlCall::new("SELECT $1::bigint", vec![Box::new("one".to_owned())]);
+    let misfit = SqlCall::new("SELECT $1::bigint", vec![Box::new(Misfit("one".to_owned()))]);
     let failed = pool.run(Frame::Commit, vec![SqlCall::new(key, vec![]), misfit]).await;
     assert!(matches!(failed, Err(CallFailure::Unsendable(_))), "{failed:?}");
     assert_eq!(database.count("sign_ins").await, 0);
     // The connection is as good as before.
     pool.run(Frame::Commit, vec![SqlCall::new(key, vec![])]).await.unwrap();
     assert_eq!(database.count("sign_ins").await, 1);
+}
+
+/// How many statements a connection has prepared, after some calls.
+async fn left_behind(database: &Database, options: &str) -> i64 {
+    let address = format!("{}{options}", database.text()).parse().unwrap();
+    let mut connection = Connection::open(&address).await.unwrap();
+    let calls = || vec![SqlCall::new("SELECT $1 || 'two'", params!["one"]), SqlCall::new("SELECT 1", params![])];
+    for frame in [Frame::Snapshot, Frame::Commit, Frame::Beat] {
+        let rows = connection.run(frame, calls()).await.unwrap();
+        assert_eq!((rows[0][0].get(0), rows[1][0].get(0)), ("onetwo", 1));
+    }
+    let count = "SELECT count(*) FROM pg_prepared_statements WHERE NOT from_sql";
+    let rows = connection.run(Frame::Snapshot, vec![SqlCall::new(count, params![])]).await.unwrap();
+    rows[0][0].get(0)
+}
+
+#[tokio::test]
+async fn behind_a_pooler_no_statement_is_left_in_a_connection() {
+    let database = Database::new().await;
+    assert_eq!(left_behind(&database, "&pooler=transaction").await, 0);
+    // Two, and the one that counts them.
+    assert_eq!(left_behind(&database, "").await, 3);
 }
 
 /// Makes calls, and waits for them no longer than until they are at work.
