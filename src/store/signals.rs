@@ -48,6 +48,8 @@ pub struct OrphanedTurn {
 pub struct OthersSnapshot {
     /// Turns that nobody has.
     pub orphans: Vec<OrphanedTurn>,
+    /// Those that are this process's by their rows, and not among the turns in memory that it named; the first of them.
+    pub owned: Vec<OrphanedTurn>,
     /// Those of the turns in memory that are not this process's any more, or to whom others have written.
     pub moved: Vec<TurnId>,
     /// Counts how often keys and sign-ins have changed.

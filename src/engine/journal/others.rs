@@ -33,6 +33,8 @@ struct Followed {
     next: Instant,
     /// What nobody had then, where no turns are run here: it has been settled as far as that is done here.
     left: HashSet<OrphanedTurn>,
+    /// What was this server's then, and it did not know of.
+    unknown: HashSet<OrphanedTurn>,
 }
 
 impl Engine {
@@ -40,7 +42,13 @@ impl Engine {
     pub(in crate::engine) fn follow_others(self: &Arc<Self>, mut signals: Receiver<Signal>) {
         let engine = Arc::clone(self);
         tokio::spawn(async move {
-            let mut followed = Followed { access: None, looks: 0, next: Instant::now(), left: HashSet::new() };
+            let mut followed = Followed {
+                access: None,
+                looks: 0,
+                next: Instant::now(),
+                left: HashSet::new(),
+                unknown: HashSet::new(),
+            };
             loop {
                 tokio::select! {
                     () = engine.stopped.cancelled() => return,
@@ -131,6 +139,7 @@ impl Engine {
             let known = std::mem::replace(&mut followed.left, look.orphans.iter().copied().collect());
             look.orphans.retain(|orphan| !known.contains(orphan));
         }
+        look.orphans.extend(self.unknown(look.owned, followed));
         // Those are found here each time until there is a slot, or another server has taken them.
         look.orphans.retain(|orphan| !self.placement.waits_first(orphan.turn, orphan.epoch));
         if !look.orphans.is_empty() && !self.is_stopping() {
@@ -140,6 +149,16 @@ impl Engine {
             }
             self.pump();
         }
+    }
+
+    /// Of the turns that are this server's by their rows, those that it does not know of, and did not at the look before:
+    /// whoever claimed them was told that nobody knows what came of it, and it had come about. A turn is in memory before its
+    /// claim is committed, so one that is neither twice is in nobody's hands.
+    fn unknown(&self, owned: Vec<OrphanedTurn>, followed: &mut Followed) -> Vec<OrphanedTurn> {
+        let known = if owned.is_empty() { HashSet::new() } else { self.placement.known_here() };
+        let unknown = owned.into_iter().filter(|owned| !known.contains(&owned.turn)).collect();
+        let before = std::mem::replace(&mut followed.unknown, unknown);
+        followed.unknown.intersection(&before).copied().collect()
     }
 
     /// Whether another server runs the turns of this one's agent.

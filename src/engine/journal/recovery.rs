@@ -194,8 +194,8 @@ impl Engine {
             }
             Ok(Fate::Again(pause, ready_at)) => {
                 self.telling.counters().recovered();
-                self.leave(turn, epoch);
                 self.take_up_later(turn, ready_at, pause);
+                self.leave(turn, epoch);
             }
             // The server stops: the next one takes it up.
             Err(Error::StoreUnavailable(_)) => self.leave(turn, epoch),
@@ -237,11 +237,12 @@ impl Engine {
 
     fn take_up_later(self: &Arc<Self>, turn: TurnId, epoch: u64, pause: Duration) {
         let engine = Arc::clone(self);
+        self.placement.rests(turn);
         tokio::spawn(async move {
             tokio::select! {
                 () = engine.stopping.cancelled() => {}
                 () = tokio::time::sleep(pause) => {
-                    engine.placement.put_first(turn, epoch);
+                    engine.placement.has_rested(turn, epoch);
                     engine.pump();
                 }
             }

@@ -5,7 +5,7 @@
 //! what is delivered before the turn is at its worker is held. Everything that a worker is told about a turn (begin,
 //! delivery, park) is told under the one lock, in the order in which it happened.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -83,6 +83,8 @@ pub(super) struct Turns {
     claimed: HashMap<TurnId, Claimed>,
     /// What was announced and has not been delivered.
     queues: HashMap<TurnId, Queue>,
+    /// They have lost their workers, and are taken up again after a pause.
+    recovering: HashSet<TurnId>,
     pauses: u64,
 }
 
@@ -207,6 +209,26 @@ impl Placement {
             known: live.has_heard_of(),
         });
         held.collect()
+    }
+
+    /// The turns that this process knows of: in memory, with a slot or waiting for one, or resting before they are taken up
+    /// again.
+    pub fn known_here(&self) -> HashSet<TurnId> {
+        let turns = self.lock();
+        let here = turns.at_workers.keys().chain(turns.claimed.keys()).chain(&turns.recovering).copied();
+        here.chain(self.slots.turns()).collect()
+    }
+
+    /// The turn has lost its worker, and is taken up again after a pause.
+    pub fn rests(&self, turn: TurnId) {
+        self.lock().recovering.insert(turn);
+    }
+
+    /// Its pause is over: it waits to be claimed, if it still is at this epoch.
+    pub fn has_rested(&self, turn: TurnId, epoch: u64) {
+        let mut turns = self.lock();
+        turns.recovering.remove(&turn);
+        self.slots.put_first(turn, epoch);
     }
 
     /// These stand among the first `count` entries of the journal of the turn at `epoch`, whoever wrote them: what has not
@@ -412,6 +434,7 @@ impl Placement {
         let mut turns = self.lock();
         turns.claimed.clear();
         turns.queues.clear();
+        turns.recovering.clear();
         for (_, mut live) in turns.at_workers.drain() {
             live.rest();
         }

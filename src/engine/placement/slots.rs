@@ -138,6 +138,12 @@ impl Slots {
         (state.at_work.len(), state.queue.count().total())
     }
 
+    /// The turns that have a slot or wait for one.
+    pub fn turns(&self) -> Vec<TurnId> {
+        let state = self.lock();
+        state.at_work.keys().copied().chain(state.queue.waiting()).collect()
+    }
+
     /// Who may begin now; it has a slot from here on.
     pub fn next(&self) -> Option<NextTurn> {
         let mut state = self.lock();

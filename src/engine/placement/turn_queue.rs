@@ -36,6 +36,9 @@ pub trait TurnQueue: Debug + Send {
 
     /// How many wait.
     fn count(&self) -> WaitingTurns;
+
+    /// All who wait.
+    fn waiting(&self) -> Vec<TurnId>;
 }
 
 /// How many turns wait.
@@ -103,5 +106,9 @@ impl TurnQueue for LocalQueue {
 
     fn count(&self) -> WaitingTurns {
         WaitingTurns { first: self.first.len(), new: self.new.len() }
+    }
+
+    fn waiting(&self) -> Vec<TurnId> {
+        self.first.iter().chain(self.new.iter().map(|(turn, _)| turn)).copied().collect()
     }
 }

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::sync::broadcast;
 
 use super::clocks::StoppedClock;
 use super::support::{PATIENCE, World, asked, journal_of, message, question, runtime, settings, step, waiting};
@@ -12,12 +13,15 @@ use crate::domain::Error;
 use crate::domain::access::Actor;
 use crate::domain::session::Failure;
 use crate::domain::status::{InterruptStatus, Status, TurnStatus};
-use crate::engine::ports::dispatch::Runtime;
+use crate::engine::ports::dispatch::{Lost, Runtime};
 use crate::engine::settings::Settings;
 use crate::engine::telling::view::{FeedItem, NewSession};
 use crate::store::about::About;
 use crate::store::clock::Clock;
 use crate::store::contract::fixture::{Fixture, at};
+use crate::store::owner::TurnOwner;
+use crate::store::shared::membership::Membership;
+use crate::store::signals::Signal;
 use crate::store::sqlite::SqliteStore;
 use crate::store::upkeep::Upkeep;
 use crate::store::{BoxFuture, ReadJob, Store, WriteJob};
@@ -112,13 +116,28 @@ impl Store for Fickle {
         self.store.clock()
     }
 
+    fn owner(&self) -> TurnOwner {
+        self.store.owner()
+    }
+
+    fn membership(&self) -> Option<Arc<Membership>> {
+        self.store.membership()
+    }
+
+    fn signals(&self) -> Option<broadcast::Receiver<Signal>> {
+        self.store.signals()
+    }
+
     fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
         self.store.close()
     }
 }
 
 async fn world(settings: Settings) -> (World, Arc<Fickle>) {
-    let fixture = Fixture::sqlite();
+    world_on(Fixture::sqlite(), settings).await
+}
+
+async fn world_on(fixture: Fixture, settings: Settings) -> (World, Arc<Fickle>) {
     let store = Fickle::new(&fixture.store);
     (World::over(fixture, Arc::clone(&store) as _, settings, runtime()).await, store)
 }
@@ -163,7 +182,7 @@ async fn a_turn_that_loses_its_worker_meanwhile_goes_on_when_the_store_is_back()
     store.fill(true);
     let losing = tokio::spawn({
         let engine = world.engine.clone();
-        async move { engine.turn_lost(order.turn, order.epoch, crate::engine::ports::dispatch::Lost::Silent).await }
+        async move { engine.turn_lost(order.turn, order.epoch, Lost::Silent).await }
     });
     while store.refused.load(Ordering::Relaxed) == 0 {
         tokio::task::yield_now().await;
@@ -233,6 +252,46 @@ async fn what_was_stored_although_the_store_said_otherwise_is_not_stored_twice()
     assert_eq!(heard.unwrap().session.status(), Status::Idle);
     assert_eq!(world.kinds(order.turn).await, "start step step end");
     assert_eq!(world.engine.health().await.unwrap().running_workers, 0);
+}
+
+#[tokio::test]
+async fn a_message_that_came_about_although_the_store_said_otherwise_is_answered() {
+    let (world, store) = world_on(Fixture::server(), settings()).await;
+    let session = world.session().await;
+    store.lies.store(true, Ordering::Relaxed);
+    assert!(is_unavailable(world.send(session).await));
+    let order = world.order_of(session).await;
+    assert_eq!(journal_of(&order), "start");
+    world.end(&order).await.unwrap();
+    assert_eq!(world.status(session).await, Status::Idle);
+}
+
+#[tokio::test]
+async fn so_is_a_parked_turn_that_was_woken_and_one_that_was_to_be_taken_up_again() {
+    let (world, store) = world_on(Fixture::server(), Settings { park_after: 0.0, ..settings() }).await;
+    let (asking, interrupts) = world.asking(1).await;
+    world.parked(asking.turn).await;
+    store.lies.store(true, Ordering::Relaxed);
+    assert!(is_unavailable(world.answer(asking.session, interrupts[0], json!(1)).await));
+    let order = world.order_of(asking.session).await;
+    assert_eq!(journal_of(&order), "start ask pause answer");
+    store.lies.store(true, Ordering::Relaxed);
+    // Whoever took it for lost is told that it is not its own any more; it is, at its next epoch.
+    assert_eq!(world.engine.turn_lost(order.turn, order.epoch, Lost::Silent).await, Err(Error::StaleEpoch));
+    let again = world.order_of(asking.session).await;
+    assert!(again.epoch > order.epoch);
+    world.end(&again).await.unwrap();
+    assert_eq!(world.status(asking.session).await, Status::Idle);
+}
+
+#[tokio::test]
+async fn a_turn_that_rests_before_it_is_taken_up_again_is_known() {
+    let (world, _) = world(settings()).await;
+    let order = world.begin().await;
+    world.engine.turn_lost(order.turn, order.epoch, Lost::Silent).await.unwrap();
+    assert!(world.engine.placement.known_here().contains(&order.turn));
+    world.end(&world.order_of(order.session).await).await.unwrap();
+    assert!(world.engine.placement.known_here().is_empty());
 }
 
 #[tokio::test]

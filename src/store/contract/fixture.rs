@@ -21,6 +21,7 @@ use crate::domain::{Error, InterruptId, JsonObject, KeyId, SessionId, Timestamp,
 use crate::store::about::About;
 use crate::store::clock::{Clock, WallClock};
 use crate::store::memory::MemoryStore;
+use crate::store::open;
 use crate::store::owner::TurnOwner;
 use crate::store::postgres::tests::support::Database;
 use crate::store::record::Turn;
@@ -113,6 +114,21 @@ impl Fixture {
         });
         let (database, backend) = connected.join().unwrap();
         Self::over(backend, handle, vec![Box::new(database), Box::new(runtime)])
+    }
+
+    /// A server's store in a Postgres database of its own, in which others may be, too.
+    pub(crate) fn server() -> Self {
+        let (runtime, handle) = OwnRuntime::start();
+        let on = handle.clone();
+        let connected = std::thread::spawn(move || {
+            on.block_on(async {
+                let database = Database::new().await;
+                let store = open::open(&database.text()).await.unwrap();
+                (database, store)
+            })
+        });
+        let (database, store) = connected.join().unwrap();
+        Self { store, local: None, lasts: vec![Box::new(database), Box::new(runtime)] }
     }
 
     /// Drops the store alone; what it works on lasts as long as what this returns.

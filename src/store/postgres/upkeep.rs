@@ -72,8 +72,11 @@ impl Upkeep for PostgresBackend {
             |number: fn(&HeldHere) -> u64| held.iter().map(|it| rows::integer(number(it))).collect::<Vec<_>>();
         let moved =
             params![ids(|it| it.turn.0), ids(|it| it.session.0), numbers(|it| it.epoch), numbers(|it| it.known)];
+        // Without a row of its own nothing is claimed for it.
+        let owned = params![self.pool().member().unwrap_or_default(), ids(|it| it.turn.0)];
         let calls = vec![
             SqlCall::new(sql!("turns/orphaned_of"), params![without_nulls(&agent).into_owned()]),
+            SqlCall::new(sql!("turns/owned"), owned),
             SqlCall::new(sql!("turns/moved"), moved),
             SqlCall::new(sql!("store/access"), vec![]),
         ];
@@ -81,15 +84,15 @@ impl Upkeep for PostgresBackend {
         Box::pin(async move {
             let mut replies = pool.run(Frame::Snapshot, calls).await?.into_iter();
             let mut next = || replies.next().unwrap_or_default();
-            let orphans =
-                next().iter().map(|row| orphan(&mut PostgresCells::new("turns", row))).collect::<Result<_, _>>()?;
+            let mut turns = || next().iter().map(|row| orphan(&mut PostgresCells::new("turns", row))).collect();
+            let (orphans, owned): (Result<_, _>, Result<_, _>) = (turns(), turns());
             let moved = next()
                 .iter()
                 .map(|row| PostgresCells::new("turns", row).uuid().map(TurnId))
                 .collect::<Result<_, _>>()?;
             let access =
                 next().first().map(|row| PostgresCells::new("meta", row).number()).transpose()?.unwrap_or_default();
-            Ok(OthersSnapshot { orphans, moved, access })
+            Ok(OthersSnapshot { orphans: orphans?, owned: owned?, moved, access })
         })
     }
 

@@ -161,7 +161,7 @@ async fn a_role_that_was_granted_no_more_serves_and_changes_neither_tables_nor_t
 }
 
 #[tokio::test]
-async fn whose_owner_is_gone_or_who_was_let_go_of_is_orphaned_and_no_other() {
+async fn whose_owner_is_gone_or_who_was_let_go_of_is_orphaned_and_ones_own_are_not() {
     let database = Database::new().await;
     let (one, other) = (open::open(&database.text()).await.unwrap(), open::open(&database.text()).await.unwrap());
     for (number, store) in [(1, &one), (2, &other), (3, &other)] {
@@ -181,6 +181,9 @@ async fn whose_owner_is_gone_or_who_was_let_go_of_is_orphaned_and_no_other() {
     let of = async |agent: &str| one.upkeep().look(agent.to_owned(), Vec::new()).await.unwrap().orphans;
     assert_eq!(of(&session(1).agent).await, [orphan(2), orphan(3)]);
     assert_eq!(of("another").await, []);
+    let of = async |held| one.upkeep().look(String::new(), held).await.unwrap().owned;
+    assert_eq!(of(Vec::new()).await, [orphan(1)]);
+    assert_eq!(of(vec![HeldHere { turn: turn_id(1), session: session_id(1), epoch: 1, known: 0 }]).await, []);
     one.close().await.unwrap();
 }
 

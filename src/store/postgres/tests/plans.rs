@@ -174,6 +174,7 @@ async fn nothing_that_sessions_need_on_their_way_looks_at_a_whole_table() {
             "servers/beat",
             "turns/orphaned",
             "turns/orphaned_of",
+            "turns/owned",
             "turns/moved",
             "turns/retriable",
             "turns/suspended",

@@ -42,7 +42,7 @@ impl Database {
     }
 
     /// Its address, as text.
-    pub(super) fn text(&self) -> String {
+    pub(in crate::store) fn text(&self) -> String {
         self.server.replace("/postgres?", &format!("/{}?", self.name))
     }
 
