@@ -1,36 +1,16 @@
 //! What the time is, the store says: whoever has another clock of their own would expire what others still wait for.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
 
 use serde_json::json;
 
 use super::support::{World, asked, question, settings, waiting};
+use crate::domain::Error;
 use crate::domain::access::Actor;
 use crate::domain::status::{InterruptStatus, Status};
-use crate::domain::{Error, Timestamp};
 use crate::store::clock::{Clock, WallClock};
-use crate::store::contract::fixture::{Fixture, at};
+use crate::store::contract::fixture::{Fixture, StoppedClock, at};
 use crate::store::query::AuditQuery;
-
-/// A clock that goes on only as it is told to.
-pub struct StoppedClock(AtomicI64);
-
-impl StoppedClock {
-    pub fn new(now: Timestamp) -> Arc<Self> {
-        Arc::new(Self(AtomicI64::new(now.millis())))
-    }
-
-    pub fn set(&self, now: Timestamp) {
-        self.0.store(now.millis(), Ordering::SeqCst);
-    }
-}
-
-impl Clock for StoppedClock {
-    fn now(&self) -> Timestamp {
-        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
-    }
-}
 
 #[tokio::test]
 async fn it_is_as_late_as_the_store_says() {

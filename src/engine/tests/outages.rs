@@ -7,7 +7,6 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::sync::broadcast;
 
-use super::clocks::StoppedClock;
 use super::support::{PATIENCE, World, asked, journal_of, message, question, runtime, settings, step, waiting};
 use crate::domain::Error;
 use crate::domain::access::Actor;
@@ -18,7 +17,7 @@ use crate::engine::settings::Settings;
 use crate::engine::telling::view::{FeedItem, NewSession};
 use crate::store::about::About;
 use crate::store::clock::Clock;
-use crate::store::contract::fixture::{Fixture, at};
+use crate::store::contract::fixture::{Fixture, StoppedClock, at};
 use crate::store::owner::TurnOwner;
 use crate::store::shared::membership::Membership;
 use crate::store::signals::Signal;

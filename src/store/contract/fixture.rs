@@ -1,6 +1,7 @@
 //! A store to test, and things to put into it.
 
 use std::any::Any;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -209,6 +210,25 @@ pub(crate) fn about(number: u128) -> About {
 /// Who claims turns in these tests.
 pub(crate) fn me() -> TurnOwner {
     TurnOwner::this_process()
+}
+
+/// A clock that goes on only as it is told to.
+pub(crate) struct StoppedClock(AtomicI64);
+
+impl StoppedClock {
+    pub(crate) fn new(now: Timestamp) -> Arc<Self> {
+        Arc::new(Self(AtomicI64::new(now.millis())))
+    }
+
+    pub(crate) fn set(&self, now: Timestamp) {
+        self.0.store(now.millis(), Ordering::SeqCst);
+    }
+}
+
+impl Clock for StoppedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(self.0.load(Ordering::SeqCst))
+    }
 }
 
 pub(crate) fn at(millis: i64) -> Timestamp {

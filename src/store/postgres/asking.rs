@@ -11,7 +11,7 @@ use crate::domain::audit::Head;
 use crate::domain::event::{EventBody, NumberedEvent, StoredEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::run_state::JournalPosition;
-use crate::domain::{Error, SessionId, StoreId};
+use crate::domain::{Error, SessionId, StoreId, Timestamp};
 use crate::store::carried::Carried;
 use crate::store::kept::KeptForms;
 use crate::store::rows::readable::without_nulls;
@@ -163,8 +163,9 @@ pub(super) fn answer(question: StoreQuestion, replies: &mut Replies, forms: &Kep
             let Some(head) = head.first() else { return Ok(Answer::Session(None)) };
             let mut cells = PostgresCells::new("sessions", head);
             let version = Version { count: cells.number()?, token: cells.plain::<i64>()?.cast_unsigned() };
+            let latest = cells.plain::<Option<i64>>()?.map(Timestamp::from_millis);
             let session = rows::session(&mut cells).map(|(_, session)| session);
-            Answer::Session(Some(Box::new(SessionSlice { version, session, turn, pending })))
+            Answer::Session(Some(Box::new(SessionSlice { version, latest, session, turn, pending })))
         }
         StoreQuestion::Messages(_) => Answer::Messages(replies.all("messages", |cells| cells.json())?),
         StoreQuestion::Turn(_) => Answer::Turn(replies.one("turns", turn)?.map(Box::new)),

@@ -3,13 +3,13 @@
 //! Whatever is read goes through here. What is not known yet is noted as missing, and the job that wanted it is over for
 //! this time: it runs again once the answer is there.
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::sync::Arc;
 
 use uuid::Uuid;
 
 use super::question::{Answer, SessionSlice, StoreQuestion, StoredInterrupt, StoredNotice, StoredTurn, Version};
-use crate::domain::{Error, InterruptId, SessionId, StoreId, TurnId};
+use crate::domain::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId};
 use crate::store::clock::Clock;
 use crate::store::memory::state::{MemoryState, Ordered, SessionRow, TurnRow};
 
@@ -39,6 +39,8 @@ pub struct Knowledge {
     lanes: Vec<KnownLane>,
     /// Sessions as they were read, also those that are not there.
     versions: Vec<(SessionId, Option<Version>)>,
+    /// The latest time that is written in what was read, or was told here.
+    latest: Cell<Option<Timestamp>>,
     /// What somebody wanted to know and nobody has asked for.
     missing: RefCell<Vec<StoreQuestion>>,
 }
@@ -152,7 +154,8 @@ impl Image {
             self.known.versions.push((id, None));
             return;
         };
-        let SessionSlice { version, session, turn, pending } = *slice;
+        let SessionSlice { version, latest, session, turn, pending } = *slice;
+        self.known.latest.set(self.known.latest.get().max(latest));
         self.known.versions.push((id, Some(version)));
         match session {
             Ok(session) => self.state.sessions.push(id, SessionRow { session, messages: Vec::new() }),
@@ -299,6 +302,14 @@ impl Knowledge {
             Some((_, version)) => Ok(*version),
             None => Err(self.miss(StoreQuestion::Session(session))),
         }
+    }
+
+    /// How late it is where the clock says `clock`: never before what is written already. Servers' clocks differ, and no time
+    /// in a session goes back.
+    pub(super) fn now(&self, clock: Timestamp) -> Timestamp {
+        let now = self.latest.get().map_or(clock, |latest| latest.max(clock));
+        self.latest.set(Some(now));
+        now
     }
 
     /// Rows that answer `question` are there from now on, because this job has made them.

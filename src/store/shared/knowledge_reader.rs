@@ -86,7 +86,7 @@ impl Reader for KnowledgeReader<'_> {
     }
 
     fn now(&self) -> Timestamp {
-        self.state.now()
+        self.known.now(self.state.now())
     }
 
     fn session(&self, id: SessionId) -> Result<Option<Session>, Error> {

@@ -12,7 +12,7 @@ use crate::domain::message::ChatMessage;
 use crate::domain::notice::{Notice, NoticeId};
 use crate::domain::policy::PushedPolicy;
 use crate::domain::session::Session;
-use crate::domain::{Error, InterruptId, SessionId, StoreId, TurnId};
+use crate::domain::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId};
 use crate::store::carried::Carried;
 use crate::store::query::{AuditQuery, InterruptQuery, NoticeQuery, Page, SessionQuery, TitledSession};
 use crate::store::record::{StoredReply, Turn};
@@ -181,6 +181,8 @@ pub struct Version {
 pub struct SessionSlice {
     /// Of the whole slice, also where a part of it cannot be read.
     pub version: Version,
+    /// The latest time that is written in it, by whichever server's clock; `None` where none is known.
+    pub latest: Option<Timestamp>,
     /// The session.
     pub session: Result<Session, Error>,
     /// Its newest turn.

@@ -88,6 +88,45 @@ async fn who_wrote_a_session_last_commits_without_asking() {
 }
 
 #[tokio::test]
+async fn no_time_of_a_session_goes_back_where_the_clocks_of_two_servers_differ() {
+    let (ahead, behind) = (StoppedClock::new(at(9_000)), StoppedClock::new(at(2_000)));
+    let database = SimulatedDatabase::new(Arc::new(WallClock));
+    let server = |clock: &Arc<StoppedClock>| {
+        SharedStore::new(database.clone(), StoreAccess::Alone, Arc::clone(clock) as _, Handle::current())
+    };
+    let (one, other) = (server(&ahead), server(&behind));
+    let made = one.transact(about(1), |tx| {
+        tx.insert_session(&session(1), &[])?;
+        tx.insert_turn(&turn(session_id(1), 1))
+    });
+    made.await.unwrap();
+    let append = async |store: &SharedStore<_>| {
+        let appended = store.transact(About::Turn(turn_id(1)), |tx: &mut dyn Transaction| {
+            let now = tx.now();
+            tx.append_foreign(turn_id(1), &step("s", json!(1)), now).map(|_| now)
+        });
+        appended.await.unwrap()
+    };
+    assert_eq!(append(&other).await, at(2_000), "nothing later is written yet");
+    assert_eq!(append(&one).await, at(9_000));
+    // By its own clock that is yet to come: an entry alone tells of it.
+    assert_eq!(append(&other).await, at(9_000));
+    // It knows the session by now, and reads it no more.
+    assert_eq!(append(&other).await, at(9_000));
+    behind.set(at(9_500));
+    assert_eq!(append(&other).await, at(9_500));
+    let late = one.transact(about(1), |tx| tx.append_event(&event(1, "late"), at(11_000)));
+    late.await.unwrap();
+    assert_eq!(append(&other).await, at(11_000), "an event tells of it as well");
+    let mut changed = session(1);
+    changed.updated_at = at(12_000);
+    one.transact(about(1), move |tx| tx.update_session(&changed)).await.unwrap();
+    assert_eq!(append(&other).await, at(12_000), "and the session itself");
+    // What is no session's is as late as the server's own clock says.
+    assert_eq!(other.transact(About::Nothing, |tx| Ok(tx.now())).await, Ok(at(9_500)));
+}
+
+#[tokio::test]
 async fn a_job_that_changes_nothing_commits_nothing() {
     let world = World::new().await;
     let look = |store: &SharedStore<_>| store.transact(about(1), |tx| tx.session(session_id(1)));

@@ -2,7 +2,7 @@
 
 use super::Rows;
 use crate::domain::notice::Notice;
-use crate::domain::{Error, InterruptId, SessionId, TurnId};
+use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::Reader;
 use crate::store::asked::AskedReader;
 use crate::store::carried::CarriedReader;
@@ -68,10 +68,19 @@ impl Rows {
         let pending = self.state.pending(id)?.into_iter().filter_map(|it| self.interrupt(it.interrupt_id)).collect();
         Ok(Some(SessionSlice {
             version: *version,
+            latest: self.latest_of(id, row.session.updated_at),
             session: Ok(row.session.clone()),
             turn: Ok(newest),
             pending: Ok(pending),
         }))
+    }
+
+    /// The latest of its change, its newest event and the last entry of its newest turn: whatever is written writes one of them.
+    fn latest_of(&self, id: SessionId, updated_at: Timestamp) -> Option<Timestamp> {
+        let event = self.state.events.values().rev().find(|(event, _)| event.session_id == id).map(|(_, at)| *at);
+        let newest = self.state.turns.values().rfind(|row| row.turn.session_id == id);
+        let entry = newest.and_then(|row| row.journal.last()).map(|recorded| recorded.at);
+        Some(updated_at).max(event).max(entry)
     }
 
     fn turn(&self, id: TurnId) -> Option<StoredTurn> {
