@@ -424,9 +424,11 @@ async def _propose(
 # --- the call -----------------------------------------------------------------------------------------------------
 
 
-def make_context(turn: Turn | None, tool_call_id: str | None, source: Source[Any] | None = None) -> RunContext[Any]:
-    """What the call may know about its run; made inside the step that the idempotency key names, for which `source` was
-    opened."""
+def make_context(
+    turn: Turn | None, tool_call_id: str | None, source: Source[Any] | None = None, *, is_call: bool = False
+) -> RunContext[Any]:
+    """What user code may know about its run; made inside its step, for which `source` was opened. `is_call`: the step
+    is that of the call itself, which alone has an idempotency key."""
     if turn is None:
         return RunContext(tool_call_id=tool_call_id)
     return RunContext(
@@ -434,7 +436,7 @@ def make_context(turn: Turn | None, tool_call_id: str | None, source: Source[Any
         tool_call_id=tool_call_id,
         agent=agent_name.get() or turn.agent,
         session_id=turn.session_id,
-        idempotency_key=turn.idempotency_key(),
+        idempotency_key=turn.idempotency_key() if is_call else None,
         resources=None if source is None else source.value,
     )
 
@@ -446,7 +448,7 @@ async def _run(call: ReadyCall) -> Any:
     async def body() -> Any:
         if call.digest is not None:
             _check_digest(tool, arguments, call.digest)
-        function = tool.bind(arguments, make_context(turn, call.tool_call_id, source))
+        function = tool.bind(arguments, make_context(turn, call.tool_call_id, source, is_call=True))
         async with limit(tool.timeout, tool.name):
             return await invoke(turn, function)
 
