@@ -21,7 +21,7 @@ from hitl.tools.asking import ApprovalMismatch as ApprovalMismatch
 from hitl.tools.asking import Question, ask, holding_call_id, rejection
 from hitl.tools.context import RunContext
 from hitl.tools.filled import says_resources
-from hitl.tools.guardrails import OutputGuardrail
+from hitl.tools.guardrails import InputGuardrail, OutputGuardrail
 from hitl.tools.options import AnyTool
 from hitl.tools.read_back import is_same
 from hitl.tools.schema import Arguments, InvalidArguments
@@ -176,13 +176,18 @@ async def _guard_input(turn: Turn | None, tool: AnyTool, arguments: Arguments) -
     for guardrail in tool.input_guardrails:
         given = guardrail.pick(arguments.values)
 
-        async def look(guardrail: Any = guardrail, given: dict[str, Any] = given) -> Any:
-            patch = await invoke(turn, guardrail.function, **given)
+        async def look(
+            guardrail: InputGuardrail = guardrail, given: dict[str, Any] = given, before: Arguments = arguments
+        ) -> Any:
+            # A copy, as of a result: the tool gets what the record says, and nothing that is kept or changed later.
+            copies = copy.deepcopy(given)
+            patch = await invoke(turn, guardrail.function, **copies)
             if patch is not None and not isinstance(patch, dict):
                 raise TypeError(
                     f"guardrail {guardrail.name!r} must return None or a dict of arguments, got {type(patch).__name__}"
                 )
-            return patch
+            changed = _changed_in_place(tool, before, given, copies, guardrail.name)
+            return {**changed, **(patch or {})} if changed else patch
 
         shown = guardrail.pick(arguments.json)
         if shown.keys() != given.keys():  # a schema with aliases: JSON has other names than Python
@@ -194,6 +199,20 @@ async def _guard_input(turn: Turn | None, tool: AnyTool, arguments: Arguments) -
             except InvalidArguments as error:
                 raise InvalidArguments(f"after guardrail {guardrail.name!r}: {error}") from error
     return arguments
+
+
+def _changed_in_place(
+    tool: AnyTool, before: Arguments, given: dict[str, Any], copies: dict[str, Any], guardrail: str
+) -> dict[str, Any]:
+    """The arguments that a guardrail has changed in its `copies` of what was `given`, as JSON: so they are checked as
+    the model's are, and recorded whatever their classes."""
+    if all(copies[name] is given[name] for name in given):  # nothing in them can be changed
+        return {}
+    try:
+        now = tool.parameters.to_json({**before.values, **copies})
+    except ValueError as error:
+        raise InvalidArguments(f"after guardrail {guardrail!r}: arguments cannot be written as JSON: {error}") from None
+    return {name: value for name, value in now.items() if not is_same(value, before.json.get(name))}
 
 
 async def guard_output(turn: Turn | None, owner: str, guardrails: tuple[OutputGuardrail, ...], value: Any) -> Any:
@@ -405,9 +424,11 @@ async def _propose(
 # --- the call -----------------------------------------------------------------------------------------------------
 
 
-def make_context(turn: Turn | None, tool_call_id: str | None, source: Source[Any] | None = None) -> RunContext[Any]:
-    """What the call may know about its run; made inside the step that the idempotency key names, for which `source` was
-    opened."""
+def make_context(
+    turn: Turn | None, tool_call_id: str | None, source: Source[Any] | None = None, *, is_call: bool = False
+) -> RunContext[Any]:
+    """What user code may know about its run; made inside its step, for which `source` was opened. `is_call`: the step
+    is that of the call itself, which alone has an idempotency key."""
     if turn is None:
         return RunContext(tool_call_id=tool_call_id)
     return RunContext(
@@ -415,7 +436,7 @@ def make_context(turn: Turn | None, tool_call_id: str | None, source: Source[Any
         tool_call_id=tool_call_id,
         agent=agent_name.get() or turn.agent,
         session_id=turn.session_id,
-        idempotency_key=turn.idempotency_key(),
+        idempotency_key=turn.idempotency_key() if is_call else None,
         resources=None if source is None else source.value,
     )
 
@@ -427,7 +448,7 @@ async def _run(call: ReadyCall) -> Any:
     async def body() -> Any:
         if call.digest is not None:
             _check_digest(tool, arguments, call.digest)
-        function = tool.bind(arguments, make_context(turn, call.tool_call_id, source))
+        function = tool.bind(arguments, make_context(turn, call.tool_call_id, source, is_call=True))
         async with limit(tool.timeout, tool.name):
             return await invoke(turn, function)
 

@@ -57,7 +57,8 @@ class RunContext(Generic[ContextT, ResourcesT]):
 
     idempotency_key: str | None = None
     """The same in every re-run of this call and different for every other: hand it to the outside world, so that
-    a request sent twice counts once. Of a policy or a description it is their own, and not that of the call."""
+    a request sent twice counts once. None where no tool is called: in a policy, a description, a history processor and
+    a `system_prompt`."""
 
     resources: ResourcesT = field(default=None, repr=False)  # type: ignore[assignment]  # as for the context
     """What the agent's `resources` are (see `hitl.resources`), open; None where it has none.

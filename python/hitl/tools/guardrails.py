@@ -1,9 +1,10 @@
 """Guardrails: code that looks at what a model wrote, or what a tool gave back, and keeps, changes or refuses it.
 
-A guardrail of a tool's input is called with the arguments it names as keywords (`**kwargs` gets all). It returns
-None (keep them), a dict (replace those arguments), or raises (the model gets a tool error). A guardrail of an
-output is called with the result as its one positional argument: None keeps it, anything else takes its place, and
-raising makes the call a tool error. Either may be `def` or `async def`.
+A guardrail of a tool's input is called with copies of the arguments it names, as keywords (`**kwargs` gets all). It
+returns None (keep them), a dict (replace those arguments), or raises (the model gets a tool error); what it changes
+inside of an argument counts as returned. A guardrail of an output is called with the result as its one positional
+argument: None keeps it, anything else takes its place, and raising makes the call a tool error. Either may be `def`
+or `async def`.
 
 Every call is a journaled step, so a resumed turn sees what the guardrail said the first time.
 """

@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
+from pydantic import AfterValidator
 
 from hitl import ChatMessage, InterruptExpired, ReActAgent, RunContext, tool
 from hitl.testing import ScriptedChatClient
@@ -141,18 +142,18 @@ async def test_arguments_changed_after_the_yes_do_not_run() -> None:
     ran: list[Any] = []
     kept: list[list[str]] = []
 
-    def keep(paths: list[str]) -> None:
+    def keep(paths: list[str]) -> list[str]:
         kept.append(paths)
+        return paths
 
-    @tool(requires_approval=True, input_guardrails=[keep])
-    async def delete(paths: list[str]) -> None:
+    async def delete(paths: Annotated[list[str], AfterValidator(keep)]) -> None:
         ran.append(paths)
 
     def person(asked: Any) -> Any:
         kept[0].append("/etc/passwd")
         return APPROVE
 
-    result = await call(delete, {"paths": ["/a"]}, person)
+    result = await call(tool(delete, requires_approval=True), {"paths": ["/a"]}, person)
     assert ran == []
     assert "changed after they were approved" in json.loads(told(result))["error"]
 

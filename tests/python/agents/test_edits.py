@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 import pytest
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from hitl import Decision, ReActAgent, tool
 from hitl.journal.ports import InterruptRequest
@@ -235,18 +235,20 @@ async def test_an_edit_of_a_once_tool_is_once_and_of_arguments_that_change_later
     kept: list[list[str]] = []
     ran: list[Any] = []
 
-    def keep(paths: list[str]) -> None:
+    def keep(paths: list[str]) -> list[str]:
         kept.append(paths)
+        return paths
 
     def tamper(paths: list[str]) -> None:
-        if len(kept) == 2:
-            kept[1].append("/etc/passwd")
+        if paths == ["/b"]:
+            for each in kept:
+                each.append("/etc/passwd")
 
-    @tool(requires_approval=True, input_guardrails=[keep, tamper])
-    async def delete(paths: list[str]) -> None:
+    async def delete(paths: Annotated[list[str], AfterValidator(keep)]) -> None:
         ran.append(paths)
 
-    result = await run_locally(agent_with(delete, paths=["/a"]), "go", answers=lambda asked: edit(paths=["/b"]))
+    made = tool(delete, requires_approval=True, input_guardrails=[tamper])
+    result = await run_locally(agent_with(made, paths=["/a"]), "go", answers=lambda asked: edit(paths=["/b"]))
     assert ran == []
     assert "changed after they were approved" in (result.state[2].content or "")
 

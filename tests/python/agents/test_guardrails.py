@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
 
 from hitl import ReActAgent, tool
 from hitl.testing import ScriptedChatClient
@@ -91,6 +92,70 @@ async def test_a_patch_is_checked_like_the_model_s_arguments(patch: Any, complai
         raise AssertionError("must not run")
 
     assert complaint in json.loads(tool_message(await call(delete, {"path": "/a"})))["error"]
+
+
+async def test_what_an_input_guardrail_changes_in_place_is_what_the_person_sees_and_what_runs() -> None:
+    ran: list[dict[str, Any]] = []
+
+    def strip(order: dict[str, Any]) -> None:
+        order["lines"].pop()
+
+    @tool(requires_approval=True, input_guardrails=[strip])
+    async def place(order: dict[str, Any], note: str = "") -> None:
+        ran.append(order)
+
+    result = await call(place, {"order": {"lines": [1, 2]}})
+    assert result.requests[0]["payload"]["tool_args"] == {"order": {"lines": [1]}, "note": ""}
+    assert ran == [{"lines": [1]}]
+    [said] = [outcome["value"] for step, outcome in result.port.steps if step["kind"] == "guardrail"]
+    assert said == {"order": {"lines": [1]}}  # a replay, which does not call it, has the same
+
+
+async def test_an_input_guardrail_s_changes_in_place_stand_beside_those_that_it_returns() -> None:
+    def look(order: dict[str, Any], note: str) -> dict[str, Any]:
+        order["lines"].pop()
+        return {"note": note + "!"}
+
+    @tool(input_guardrails=[look])
+    async def place(order: dict[str, Any], note: str) -> str:
+        return f"{order} {note}"
+
+    assert tool_message(await call(place, {"order": {"lines": [1, 2]}, "note": "a"})) == "{'lines': [1]} a!"
+
+
+async def test_what_an_input_guardrail_keeps_and_changes_later_does_not_reach_the_tool() -> None:
+    kept: list[dict[str, Any]] = []
+
+    def keep(order: dict[str, Any]) -> None:
+        kept.append(order)
+
+    def later(**arguments: Any) -> None:
+        kept[0]["lines"].clear()
+
+    @tool(input_guardrails=[keep, later])
+    async def place(order: dict[str, Any]) -> str:
+        return str(order)
+
+    assert tool_message(await call(place, {"order": {"lines": [1]}})) == "{'lines': [1]}"
+
+
+async def test_an_argument_changed_in_place_is_checked_and_outside_a_run_it_is_taken_as_well() -> None:
+    class Order(BaseModel):
+        lines: list[int]
+
+    def spoil(order: Order) -> None:
+        order.lines = order.lines[:1]
+        order.lines.append("x")  # type: ignore[arg-type]
+
+    def strip(order: Order) -> None:
+        order.lines.pop()
+
+    async def place(order: Order) -> str:
+        return str(order.lines)
+
+    message = tool_message(await call(tool(place, input_guardrails=[spoil]), {"order": {"lines": [1, 2]}}))
+    assert "after guardrail 'spoil': order.lines.1: Input should be a valid integer" in json.loads(message)["error"]
+    assert await tool(place, input_guardrails=[strip]).call(order=Order(lines=[1, 2])) == "[1]"
 
 
 async def test_an_output_guardrail_keeps_replaces_or_refuses() -> None:

@@ -13,7 +13,7 @@ from uuid import UUID
 
 import pydantic
 import pytest
-from pydantic import BaseModel, Field, PrivateAttr, SecretBytes, SecretStr, computed_field
+from pydantic import AfterValidator, BaseModel, Field, PrivateAttr, SecretBytes, SecretStr, computed_field
 from typing_extensions import TypedDict
 
 from hitl import ChatMessage, ReActAgent, tool
@@ -212,16 +212,19 @@ async def test_what_changes_out_of_sight_after_the_yes_does_not_run() -> None:
     effects: list[Any] = []
     kept: list[Remembering] = []
 
-    def keep(p: Remembering) -> None:
+    def keep(p: Remembering) -> Remembering:
         kept.append(p)
+        return p
 
-    made = tool(in_private(effects), requires_approval=True, input_guardrails=[keep])
+    @tool(requires_approval=True)
+    async def act(p: Annotated[Remembering, AfterValidator(keep)]) -> None:
+        effects.append(p._to)
 
     def person(_: Any) -> Any:
         kept[0]._to = "attacker"
         return APPROVE
 
-    result = await run_gated(made, {"p": {"amount": 5}}, person)
+    result = await run_gated(act, {"p": {"amount": 5}}, person)
     assert effects == []
     assert "changed after they were approved" in told(result)
 

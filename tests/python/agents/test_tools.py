@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from hitl import RunContext, Tool, ToolRejected, tool
+from hitl import ChatMessage, ReActAgent, RunContext, Tool, ToolRejected, tool
+from hitl.testing import ScriptedChatClient
 from hitl.tools.schema import InvalidArguments
-from tests.python.support.local import LocalTurn
+from tests.python.support.local import LocalTurn, run_locally
 
 
 @tool(requires_approval=True, description="old", timeout=3, input_guardrails=[lambda path: None])
@@ -239,3 +240,34 @@ async def test_a_tool_knows_its_run() -> None:
     second = await local.run(lambda: who())  # type: ignore[call-arg]
     assert first == [{"user": 7}, "boss", "session-1", None, "session-1/turn-1/0#1"]
     assert second[-1] == "session-1/turn-1/0#2"
+
+
+async def test_only_a_call_has_an_idempotency_key() -> None:
+    """That of a policy's own step would name another step than the call it asks about, and look like the call's."""
+    keys: dict[str, str | None] = {}
+
+    def needs(ctx: RunContext, args: dict[str, Any]) -> bool:
+        keys["policy"] = ctx.idempotency_key
+        return True
+
+    def describe(ctx: RunContext, args: dict[str, Any]) -> str:
+        keys["description"] = ctx.idempotency_key
+        return "?"
+
+    def prompt(ctx: RunContext) -> str:
+        keys["prompt"] = ctx.idempotency_key
+        return "Be brief."
+
+    def all_of_it(ctx: RunContext, messages: list[ChatMessage]) -> list[ChatMessage]:
+        keys["history"] = ctx.idempotency_key
+        return messages
+
+    @tool(requires_approval=needs, approval_description=describe)
+    async def pay(ctx: RunContext) -> None:
+        keys["call"] = ctx.idempotency_key
+
+    client = ScriptedChatClient([{"tool_calls": [{"name": "pay", "args": {}}]}, {"content": "done"}])
+    agent = ReActAgent(client, tools=[pay], system_prompt=prompt, history_processors=[all_of_it])
+    await run_locally(agent, "go", answers=lambda asked: {"type": "approve"})
+    assert keys.pop("call") is not None
+    assert keys == {"policy": None, "description": None, "prompt": None, "history": None}
