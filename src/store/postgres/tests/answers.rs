@@ -53,6 +53,25 @@ async fn what_was_committed_is_what_is_read() {
 }
 
 #[tokio::test]
+async fn the_latest_time_of_a_session_is_that_of_its_change_its_newest_event_or_its_newest_turn_s_last_entry() {
+    let database = Database::new().await;
+    let store = database.store().await;
+    store_all(&store).await;
+    let latest = async || slice(&store, 1).await.unwrap().latest;
+    let before = latest().await.unwrap();
+    for (number, (table, column)) in (1..).zip([("journal", "at"), ("sessions", "updated_at"), ("journal", "at")]) {
+        let later = before.plus_seconds(60.0 * f64::from(number));
+        database.execute(&format!("UPDATE hitl.{table} SET {column} = {}", later.millis())).await;
+        assert_eq!(latest().await, Some(later), "{table}");
+    }
+    let later = before.plus_seconds(3600.0);
+    let change = touched(1, 1, RowChange::Kept);
+    commit(&store, Changes { sessions: vec![change], events: vec![(event(1, "told"), later)], ..Changes::default() })
+        .await;
+    assert_eq!(latest().await, Some(later));
+}
+
+#[tokio::test]
 async fn messages_go_from_an_index_on_and_replies_take_the_place_of_older_ones() {
     let database = Database::new().await;
     let store = database.store().await;
