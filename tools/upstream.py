@@ -78,6 +78,11 @@ def suites() -> list[Suite]:
     ]
 
 
+def sum_of(archive: Path) -> str | None:
+    """Of a file; None where there is none."""
+    return hashlib.sha256(archive.read_bytes()).hexdigest() if archive.exists() else None
+
+
 def fetch(suite: Suite) -> None:
     """Have the suite's tests in its folder."""
     stamp = suite.root / ".unpacked"
@@ -85,13 +90,18 @@ def fetch(suite: Suite) -> None:
         return
     KEPT.mkdir(parents=True, exist_ok=True)
     archive = KEPT / suite.archive
-    if not archive.exists():
+    if sum_of(archive) != suite.sha256:
+        # What is left of a download that broke off is not taken for what was meant.
+        archive.unlink(missing_ok=True)
         # By the build tools that are here, for pip reads the metadata of what it fetches by them.
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
         choice = ["--no-binary", ":all:", "--no-build-isolation", "--dest", str(KEPT), suite.requirement]
         subprocess.run([*command, *choice], check=True)
-    if (found := hashlib.sha256(archive.read_bytes()).hexdigest()) != suite.sha256:
-        raise SystemExit(f"{archive} has the sum {found}, and not {suite.sha256}: it is not what was looked at")
+    if (found := sum_of(archive)) != suite.sha256:
+        archive.unlink(missing_ok=True)
+        raise SystemExit(
+            f"{suite.archive} came with the sum {found}, and not {suite.sha256}: it is not what was looked at"
+        )
     with tarfile.open(archive) as opened:
         begin = f"{suite.root.name}/tests/"
         opened.extractall(KEPT, [each for each in opened if each.name.startswith(begin)], filter="data")

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
+import subprocess
+import tarfile
 import tomllib
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,3 +82,40 @@ def test_what_is_left_out_and_passes_has_to_come_back() -> None:
     assert "c is left out, but passes" in wrong
     still = upstream.judge(suite_of("c"), [*GOOD, result("c", "failed")], is_full=True)
     assert not any("c is" in each for each in still)
+
+
+@pytest.fixture
+def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """What pip gets from the index, one thing after the other."""
+    given: list[bytes] = []
+    monkeypatch.setattr(upstream, "KEPT", tmp_path)
+    archive = tmp_path / SUITES[0].archive
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: archive.write_bytes(given.pop(0)))
+    return given
+
+
+def packed(root: Path, suite: upstream.Suite) -> bytes:
+    """An archive with one test."""
+    test = root / "test_it.py"
+    test.write_text("def test_it(): ...")
+    with tarfile.open(root / "packed", "w:gz") as archive:
+        archive.add(test, f"{suite.root.name}/tests/test_it.py")
+    return (root / "packed").read_bytes()
+
+
+def test_what_is_left_of_a_download_that_broke_off_is_fetched_anew(served: list[bytes], tmp_path: Path) -> None:
+    whole = packed(tmp_path, SUITES[0])
+    suite = replace(SUITES[0], sha256=hashlib.sha256(whole).hexdigest())
+    (tmp_path / suite.archive).write_bytes(whole[:10])
+    served.append(whole)
+    upstream.fetch(suite)
+    assert (suite.root / "tests" / "test_it.py").exists()
+    # And what is whole is not.
+    upstream.fetch(suite)
+
+
+def test_what_has_another_sum_is_refused_and_not_kept(served: list[bytes], tmp_path: Path) -> None:
+    served.append(b"another")
+    with pytest.raises(SystemExit, match=f"{SUITES[0].archive} came with the sum"):
+        upstream.fetch(SUITES[0])
+    assert list(tmp_path.iterdir()) == []
