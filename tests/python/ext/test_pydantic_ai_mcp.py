@@ -19,7 +19,9 @@ def librarian() -> Agent[Any, Any]:
     from fastmcp.client.transports import StdioTransport
     from pydantic_ai.mcp import MCPToolset
 
-    transport = StdioTransport(sys.executable, [str(ROOT / "tests/python/support/mcp_server.py")])
+    # A server that outlives the run is ended when its transport is collected, perhaps in the middle of another test.
+    command = [str(ROOT / "tests/python/support/mcp_server.py")]
+    transport = StdioTransport(sys.executable, command, keep_alive=False)
     gated = ApprovalRequiredToolset(
         MCPToolset(transport, init_timeout=100), lambda ctx, tool, args: tool.name == "write"
     )
