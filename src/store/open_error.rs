@@ -77,6 +77,20 @@ pub enum OpenError {
         /// What is wrong with it.
         trouble: ServerTrouble,
     },
+    /// Something is in the store that another one should be copied into.
+    #[error("{place} is not empty: there are rows in {what}")]
+    NotEmpty {
+        /// Where.
+        place: String,
+        /// A table that holds something.
+        what: &'static str,
+    },
+    /// A store should be copied into itself, or into a copy of it.
+    #[error("both addresses are the same store, or one is a copy of the other")]
+    SameStore,
+    /// A store that was being copied ended in the middle.
+    #[error("the copy was broken off")]
+    BrokenOff,
     /// Anything else that the system or SQLite says.
     #[error("{} cannot be opened: {reason}", .path.display())]
     Failed {
@@ -229,6 +243,9 @@ impl OpenError {
             Self::Older { .. } => "store_older",
             Self::Locked { .. } => "store_locked",
             Self::Server { trouble, .. } => trouble.code(),
+            Self::NotEmpty { .. } => "store_not_empty",
+            Self::SameStore => "store_same",
+            Self::BrokenOff => "store_copy_broken_off",
             Self::Failed { .. } => "store_failed",
         }
     }
@@ -252,6 +269,9 @@ impl OpenError {
             }
             Self::Locked { .. } => "stop that server first, or name another file",
             Self::Server { trouble, .. } => trouble.hint(),
+            Self::NotEmpty { .. } => "name a file that is not there, or an empty database: stores are not mixed",
+            Self::SameStore => "name another target; a store is copied once into an empty one",
+            Self::BrokenOff => "copy it again: the target is as empty as before",
             Self::Failed { .. } => "check the disk and the path",
         }
     }

@@ -27,7 +27,7 @@ use crate::store::shared::question::{Answer, StoreQuestion};
 use crate::store::shared::servers::ServerId;
 
 /// How long what is read of everybody waits for transactions that have begun before. Ours take a round trip.
-const HORIZON_PATIENCE: Duration = Duration::from_millis(250);
+pub(super) const HORIZON_PATIENCE: Duration = Duration::from_millis(250);
 /// How long it is between two looks at the database's clock.
 const LOOK_AT_CLOCK: Duration = Duration::from_secs(10);
 /// How long a deed may stand in the audit before it is linked, where nobody looks.
