@@ -146,6 +146,9 @@ pub enum ServerTrouble {
         /// The process there.
         pid: u32,
     },
+    /// Transactions of others hold back what has to be copied.
+    #[error("has transactions open behind which the end of the audit cannot be read")]
+    Busy,
     /// Its text is not Unicode.
     #[error("has the encoding {0}, hitl needs UTF8")]
     Encoding(String),
@@ -186,6 +189,7 @@ impl ServerTrouble {
             Self::NotDurable(_) => "store_not_durable",
             Self::NoSchema => "store_missing",
             Self::InUse { .. } => "store_locked",
+            Self::Busy => "store_busy",
             Self::Encoding(_) => "store_encoding",
             Self::ForeignSchema => "store_of_another_program",
             Self::NoPermission => "store_no_permission",
@@ -209,6 +213,7 @@ impl ServerTrouble {
             Self::NoSchema => "check the address; hitl serve makes the schema when it starts",
             Self::InUse { is_server: true, .. } => "stop that server first, or name another database",
             Self::InUse { is_server: false, .. } => "wait until that process has ended, or name another database",
+            Self::Busy => "end them (pg_stat_activity shows them), and copy again",
             Self::Encoding(_) => "make the database with ENCODING 'UTF8'",
             Self::ForeignSchema => "name another database",
             Self::NoPermission => "grant the user CREATE on the database, or its rights on the schema",

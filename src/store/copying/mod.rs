@@ -5,8 +5,6 @@
 
 pub(in crate::store) mod lines;
 pub(in crate::store) mod tables;
-#[cfg(test)]
-mod tests;
 
 use tokio::sync::mpsc;
 
@@ -126,9 +124,7 @@ impl Target {
         match address {
             Address::Memory => Err(memory()),
             Address::Sqlite(path) => SqliteTarget::open(path, head).map(Self::Sqlite),
-            Address::Postgres(address) => {
-                Ok(Self::Postgres(Box::new(PostgresTarget::open(address, head).await?)))
-            }
+            Address::Postgres(address) => Ok(Self::Postgres(Box::new(PostgresTarget::open(address, head).await?))),
         }
     }
 

@@ -219,14 +219,7 @@ pub(in crate::store) const TABLES: &[Table] = &[
     Table {
         name: "events",
         is_counted: false,
-        columns: &[
-            int("number"),
-            uuid("session"),
-            text("status"),
-            uuid("interrupt"),
-            text("error"),
-            int("stored_at"),
-        ],
+        columns: &[int("number"), uuid("session"), text("status"), uuid("interrupt"), text("error"), int("stored_at")],
     },
     Table {
         name: AUDIT,
@@ -317,14 +310,7 @@ pub(in crate::store) const TABLES: &[Table] = &[
     Table {
         name: "graph_values",
         is_counted: false,
-        columns: &[
-            text("thread"),
-            text("namespace"),
-            text("channel"),
-            text("version"),
-            text("type"),
-            bytes("value"),
-        ],
+        columns: &[text("thread"), text("namespace"), text("channel"), text("version"), text("type"), bytes("value")],
     },
     Table {
         name: "graph_writes",

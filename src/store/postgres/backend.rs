@@ -27,7 +27,7 @@ use crate::store::shared::question::{Answer, StoreQuestion};
 use crate::store::shared::servers::ServerId;
 
 /// How long what is read of everybody waits for transactions that have begun before. Ours take a round trip.
-pub(super) const HORIZON_PATIENCE: Duration = Duration::from_millis(250);
+const HORIZON_PATIENCE: Duration = Duration::from_millis(250);
 /// How long it is between two looks at the database's clock.
 const LOOK_AT_CLOCK: Duration = Duration::from_secs(10);
 /// How long a deed may stand in the audit before it is linked, where nobody looks.
@@ -91,7 +91,7 @@ impl PostgresBackend {
         self.0.pool.commits_for(member);
     }
 
-    #[cfg(test)]
+    /// Over a connection that is there, to the newest schema; what is read of everybody waits as long as `patience`.
     pub(super) fn over(address: &PgAddress, first: Connection, patience: Duration) -> Self {
         Self::of(address, first, patience, true)
     }

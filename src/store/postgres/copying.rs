@@ -1,6 +1,7 @@
 //! A database that is copied, or copied into.
 
 use std::pin::Pin;
+use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::{SinkExt, StreamExt};
@@ -9,6 +10,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, CopyInSink};
 use uuid::Uuid;
 
+use super::connection::{Frame, SqlCall, described};
 use super::opening::{self, connect, open, open_to_read};
 use super::{PgAddress, PostgresBackend, sql};
 use crate::store::copying::tables::{AUDIT, TABLES, Table};
@@ -16,6 +18,9 @@ use crate::store::copying::{BATCH, Batch, StoreHead};
 use crate::store::open_error::{OpenError, ServerTrouble};
 use crate::store::shared::servers::ServerKind;
 use crate::store::upkeep::Upkeep as _;
+
+/// How long what was told last may take to be bound into the chain of the audit: others' transactions hold it back.
+const LINKED_WITHIN: Duration = Duration::from_secs(20);
 
 /// A database that nobody else changes, to be read as it is at one moment.
 pub(in crate::store) struct PostgresSource {
@@ -33,12 +38,16 @@ impl PostgresSource {
         let (first, _) = connect(address).await?;
         let alone = alone(address).await?;
         // What was told and is not bound yet has no place in the chain, and nobody else would bind it any more.
-        let backend = PostgresBackend::over(address, first, super::backend::HORIZON_PATIENCE);
+        let backend = PostgresBackend::over(address, first, LINKED_WITHIN);
         backend.totals().await.map_err(|error| trouble(address, ServerTrouble::Unreachable(error.to_string())))?;
         let reader = connected(address).await?;
         let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0; \
                      SET LOCAL idle_in_transaction_session_timeout = 0";
         reader.batch_execute(begin).await.map_err(|error| refused(address, &error))?;
+        let unlinked = reader.query_one(sql!("copying/unlinked"), &[]).await.and_then(|row| row.try_get(0));
+        if unlinked.map_err(|error| refused(address, &error))? {
+            return Err(trouble(address, ServerTrouble::Busy));
+        }
         Ok(Self { address: address.clone(), reader, _alone: alone })
     }
 
@@ -121,7 +130,7 @@ impl PostgresTarget {
         open(address).await?;
         // First: where both are one, this would wait for itself.
         let (mut first, _) = connect(address).await?;
-        let found = first.run(super::connection::Frame::Snapshot, vec![super::connection::SqlCall::new(sql!("store/id"), vec![])]).await;
+        let found = first.run(Frame::Snapshot, vec![SqlCall::new(sql!("store/id"), vec![])]).await;
         let found = found.map_err(|failed| opening::failed_text(address, &failed))?;
         let id = found.first().and_then(|rows| rows.first()).and_then(|row| row.try_get::<_, Uuid>(0).ok());
         if id.is_some_and(|id| id.into_bytes() == head.id) {
@@ -157,7 +166,9 @@ impl PostgresTarget {
 
     async fn end_table(&mut self) -> Result<(), OpenError> {
         match self.open.take() {
-            Some(mut open) => open.sink.as_mut().finish().await.map(drop).map_err(|error| refused(&self.address, &error)),
+            Some(mut open) => {
+                open.sink.as_mut().finish().await.map(drop).map_err(|error| refused(&self.address, &error))
+            }
             None => Ok(()),
         }
     }
@@ -225,7 +236,7 @@ fn trouble(address: &PgAddress, trouble: ServerTrouble) -> OpenError {
 /// Why the database does not do it. Its message names tables and columns; what was in a row is in a detail, which is left out.
 fn refused(address: &PgAddress, error: &tokio_postgres::Error) -> OpenError {
     let Some(refusal) = error.as_db_error() else {
-        return trouble(address, ServerTrouble::Unreachable(super::connection::described(error)));
+        return trouble(address, ServerTrouble::Unreachable(described(error)));
     };
     trouble(
         address,

@@ -152,7 +152,8 @@ impl SqliteTarget {
             connection.execute("UPDATE session_counters SET last_seq = ?1", [head.last_session])?;
             connection.execute_batch("COMMIT; PRAGMA wal_checkpoint(TRUNCATE)")?;
             let waiting: i64 =
-                connection.query_row("SELECT count(*) FROM sessions WHERE status = 'interrupted'", [], |row| row.get(0))?;
+                connection
+                    .query_row("SELECT count(*) FROM sessions WHERE status = 'interrupted'", [], |row| row.get(0))?;
             Ok(waiting.unsigned_abs())
         })
     }
