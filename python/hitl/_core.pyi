@@ -486,7 +486,7 @@ def migrate_store(address: str, role: str | None = None) -> tuple[int | None, in
 def copy_store(source: str, target: str) -> dict[str, Any]:
     """Copies the store at `source` into the empty or missing one at `target`.
 
-    `waiting` is how many sessions wait for somebody, `rows` how many rows there were of each table. Raises `StoreError`;
+    `waiting` is how many sessions wait for somebody, `rows` how many rows each table had. Raises `StoreError`;
     the target is as empty as before then.
     """
 

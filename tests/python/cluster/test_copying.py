@@ -10,6 +10,7 @@ from tests.python.cluster.test_commands import command
 from tests.python.support.api import Api, ok, problem, tool_results
 from tests.python.support.served import Served
 
+
 def test_what_waits_in_a_file_is_answered_on_a_database_and_the_rest_in_a_file_again(
     database: str, tmp_path: Path
 ) -> None:

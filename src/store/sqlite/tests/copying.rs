@@ -89,6 +89,11 @@ impl World {
             let is_empty = may_lack.iter().any(|name| name == column.name) && self.random.chance(40);
             row.insert(column.name, (!is_empty).then(|| self.cell(column.kind)));
         }
+        // What a row is known by is another one's.
+        let first = table.columns.iter().find(|column| column.kind == Kind::Text).map(|column| column.name);
+        if let Some(known_by) = first.and_then(|name| row.get_mut(name)) {
+            *known_by = known_by.take().map(|text| format!("{place}{text}"));
+        }
         let text = |text: &str| Some(text.to_owned());
         if let Some(seq) = row.get_mut("seq") {
             *seq = Some((place + 1).to_string());
@@ -140,9 +145,8 @@ impl World {
 fn written(path: &Path, seed: u64, head: StoreHead) -> BTreeMap<&'static str, Vec<Cells>> {
     let mut world = World::new(seed);
     let mut all: BTreeMap<&'static str, Vec<Cells>> = BTreeMap::new();
-    drop(super::open(path));
-    let may_lack: Vec<Vec<String>> = TABLES.iter().map(|table| may_lack(path, table)).collect();
     let mut target = SqliteTarget::open(path, &head).unwrap();
+    let may_lack: Vec<Vec<String>> = TABLES.iter().map(|table| may_lack(path, table)).collect();
     for (table, may_lack) in TABLES.iter().zip(&may_lack) {
         let count = if table.name == "policy" { 1 } else { world.random.within(3..9) };
         for place in 0..count {
