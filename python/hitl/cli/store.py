@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from time import monotonic
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -39,13 +39,18 @@ def copy(
     if wants_json(json):
         print_json(copied)
         return
+    typer.echo(told(copied, monotonic() - began))
+
+
+def told(copied: dict[str, Any], seconds: float) -> str:
+    """What is said of a copy that took so long."""
     rows, waiting = copied["rows"], copied["waiting"]
-    typer.echo(
+    return (
         f"Copied {_many(rows['sessions'], 'session')} ({waiting:,} waiting), "
         f"{_many(rows['journal'], 'journal entry', 'journal entries')}, {_many(rows['audit'], 'audit row')}, "
-        f"{_many(rows['outbox'], 'notice')} in {monotonic() - began:.1f} s."
+        f"{_many(rows['outbox'], 'notice')} in {seconds:.1f} s.\n"
+        "Serve the copy or the original, not both: each would send the notices and run the turns."
     )
-    typer.echo("Serve the copy or the original, not both: each would send the notices and run the turns.")
 
 
 def _many(count: int, one: str, many: str | None = None) -> str:
