@@ -20,7 +20,7 @@ const AHEAD: usize = 4;
 pub(in crate::store) const BATCH: usize = 1 << 18;
 
 /// Rows of one table, on their way.
-pub(in crate::store) struct Batch {
+pub(in crate::store) struct RowBatch {
     pub(in crate::store) table: &'static Table,
     /// A line each; see [`lines`].
     pub(in crate::store) lines: Vec<u8>,
@@ -28,7 +28,7 @@ pub(in crate::store) struct Batch {
 }
 
 /// What gives batches, or the reason why there is no more.
-pub(in crate::store) type Batches = mpsc::Receiver<Result<Batch, OpenError>>;
+pub(in crate::store) type RowBatches = mpsc::Receiver<Result<RowBatch, OpenError>>;
 
 /// What a store is besides its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -92,7 +92,7 @@ fn memory() -> OpenError {
 }
 
 /// Writes all that comes into the store at `to`.
-async fn write(to: &Address, head: StoreHead, mut batches: Batches) -> Result<Copied, OpenError> {
+async fn write(to: &Address, head: StoreHead, mut batches: RowBatches) -> Result<Copied, OpenError> {
     let mut target = Target::open(to, &head).await?;
     let mut rows: Vec<(&'static str, u64)> = TABLES.iter().map(|table| (table.name, 0)).collect();
     let mut is_whole = false;
@@ -128,7 +128,7 @@ impl Target {
         }
     }
 
-    async fn write(&mut self, batch: Batch) -> Result<(), OpenError> {
+    async fn write(&mut self, batch: RowBatch) -> Result<(), OpenError> {
         match self {
             Self::Sqlite(target) => target.write(&batch),
             Self::Postgres(target) => target.write(batch).await,

@@ -14,7 +14,7 @@ use super::connection::{Frame, SqlCall, described};
 use super::opening::{self, connect, open, open_to_read};
 use super::{PgAddress, PostgresBackend, sql};
 use crate::store::copying::tables::{AUDIT, TABLES, Table};
-use crate::store::copying::{BATCH, Batch, StoreHead};
+use crate::store::copying::{BATCH, RowBatch, StoreHead};
 use crate::store::open_error::{OpenError, ServerTrouble};
 use crate::store::shared::servers::ServerKind;
 use crate::store::upkeep::Upkeep as _;
@@ -66,7 +66,7 @@ impl PostgresSource {
     }
 
     /// Sends everything, until nobody takes it any more.
-    pub(in crate::store) async fn read(self, batches: Sender<Result<Batch, OpenError>>) {
+    pub(in crate::store) async fn read(self, batches: Sender<Result<RowBatch, OpenError>>) {
         let mut last = None;
         for table in TABLES {
             match self.read_table(table, &batches).await {
@@ -80,7 +80,7 @@ impl PostgresSource {
             }
         }
         if let Some(table) = last {
-            drop(batches.send(Ok(Batch { table, lines: Vec::new(), rows: 0 })).await);
+            drop(batches.send(Ok(RowBatch { table, lines: Vec::new(), rows: 0 })).await);
         }
     }
 
@@ -88,7 +88,7 @@ impl PostgresSource {
     async fn read_table(
         &self,
         table: &'static Table,
-        batches: &Sender<Result<Batch, OpenError>>,
+        batches: &Sender<Result<RowBatch, OpenError>>,
     ) -> Result<bool, tokio_postgres::Error> {
         let rows = match table.name {
             AUDIT => sql!("audit_chain/select").to_owned() + " ORDER BY c.seq",
@@ -96,12 +96,12 @@ impl PostgresSource {
         };
         let stream = self.reader.copy_out(&format!("COPY ({rows}) TO STDOUT")).await?;
         let mut stream = Box::pin(stream);
-        let mut batch = Batch { table, lines: Vec::new(), rows: 0 };
+        let mut batch = RowBatch { table, lines: Vec::new(), rows: 0 };
         while let Some(line) = stream.next().await {
             batch.lines.extend_from_slice(&line?);
             batch.rows += 1;
             if batch.lines.len() >= BATCH {
-                let full = std::mem::replace(&mut batch, Batch { table, lines: Vec::new(), rows: 0 });
+                let full = std::mem::replace(&mut batch, RowBatch { table, lines: Vec::new(), rows: 0 });
                 if batches.send(Ok(full)).await.is_err() {
                     return Ok(false);
                 }
@@ -149,8 +149,8 @@ impl PostgresTarget {
         Ok(target)
     }
 
-    pub(in crate::store) async fn write(&mut self, batch: Batch) -> Result<(), OpenError> {
-        let Batch { table, lines, .. } = batch;
+    pub(in crate::store) async fn write(&mut self, batch: RowBatch) -> Result<(), OpenError> {
+        let RowBatch { table, lines, .. } = batch;
         if self.open.as_ref().is_none_or(|open| open.name != table.name) {
             self.end_table().await?;
             let place = if table.name == AUDIT { "copied_audit".to_owned() } else { format!("hitl.{}", table.name) };

@@ -15,7 +15,7 @@ use super::path::{absolute, refused};
 use super::sql;
 use crate::domain::digest::hex;
 use crate::store::copying::tables::{Column, Here, Kind, TABLES, Table};
-use crate::store::copying::{BATCH, Batch, StoreHead, lines};
+use crate::store::copying::{BATCH, RowBatch, StoreHead, lines};
 use crate::store::open_error::OpenError;
 use crate::store::rows::readable::{with_nulls, without_nulls};
 
@@ -46,7 +46,7 @@ impl SqliteSource {
     }
 
     /// Sends everything, on a thread of its own, until nobody takes it any more.
-    pub(in crate::store) fn read(self, batches: Sender<Result<Batch, OpenError>>) -> JoinHandle<()> {
+    pub(in crate::store) fn read(self, batches: Sender<Result<RowBatch, OpenError>>) -> JoinHandle<()> {
         std::thread::spawn(move || {
             let mut last = None;
             for table in TABLES {
@@ -61,22 +61,26 @@ impl SqliteSource {
                 }
             }
             if let Some(table) = last {
-                drop(batches.blocking_send(Ok(Batch { table, lines: Vec::new(), rows: 0 })));
+                drop(batches.blocking_send(Ok(RowBatch { table, lines: Vec::new(), rows: 0 })));
             }
         })
     }
 
     /// Whether somebody took all of it.
-    fn read_table(&self, table: &'static Table, batches: &Sender<Result<Batch, OpenError>>) -> Result<bool, OpenError> {
+    fn read_table(
+        &self,
+        table: &'static Table,
+        batches: &Sender<Result<RowBatch, OpenError>>,
+    ) -> Result<bool, OpenError> {
         let failed = |error: rusqlite::Error| refused(&self.path, &error);
         let mut statement = self.connection.prepare(&reading(table)).map_err(failed)?;
         let mut rows = statement.query([]).map_err(failed)?;
-        let mut batch = Batch { table, lines: Vec::new(), rows: 0 };
+        let mut batch = RowBatch { table, lines: Vec::new(), rows: 0 };
         while let Some(row) = rows.next().map_err(failed)? {
             push(table, row, &mut batch.lines).map_err(|why| self.unreadable(table, &why))?;
             batch.rows += 1;
             if batch.lines.len() >= BATCH {
-                let full = std::mem::replace(&mut batch, Batch { table, lines: Vec::new(), rows: 0 });
+                let full = std::mem::replace(&mut batch, RowBatch { table, lines: Vec::new(), rows: 0 });
                 if batches.blocking_send(Ok(full)).is_err() {
                     return Ok(false);
                 }
@@ -119,7 +123,7 @@ impl SqliteTarget {
         Ok(target)
     }
 
-    pub(in crate::store) fn write(&mut self, batch: &Batch) -> Result<(), OpenError> {
+    pub(in crate::store) fn write(&mut self, batch: &RowBatch) -> Result<(), OpenError> {
         let table = batch.table;
         let unreadable = |why: &str| OpenError::Failed {
             path: self.path.clone(),

@@ -7,11 +7,11 @@ use tokio::sync::mpsc;
 use super::*;
 use crate::domain::seeds::Random;
 use crate::store::copying::tables::{Here, Kind, TABLES, Table};
-use crate::store::copying::{Batch, StoreHead, copy, lines};
+use crate::store::copying::{RowBatch, StoreHead, copy, lines};
+use crate::store::open;
 use crate::store::open_error::OpenError;
 use crate::store::postgres::tests::support::Database;
 use crate::store::sqlite::copying::{SqliteSource, SqliteTarget};
-use crate::store::open;
 
 /// Texts that a format of lines or a database could take for something else.
 const TEXTS: [&str; 10] = ["", "{\"a\":\"\\u0000\"}", "a\tb", "a\nb\r", "\\N", "\\", "\0", "\u{1a}0", "ü😀", "null"];
@@ -26,7 +26,7 @@ fn rows_of(path: &Path) -> BTreeMap<&'static str, Vec<Cells>> {
     let reading = source.read(sender);
     let mut rows: BTreeMap<&'static str, Vec<Cells>> = BTreeMap::new();
     while let Some(batch) = batches.blocking_recv() {
-        let Batch { table, lines, .. } = batch.unwrap();
+        let RowBatch { table, lines, .. } = batch.unwrap();
         for line in lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             rows.entry(table.name).or_default().push(kept(table, lines::cells(line).unwrap()));
         }
@@ -156,7 +156,7 @@ fn written(path: &Path, seed: u64, head: StoreHead) -> BTreeMap<&'static str, Ve
             for (index, cell) in cells.iter().enumerate() {
                 lines::push(&mut lines, index == 0, cell.as_deref());
             }
-            target.write(&Batch { table, lines, rows: 1 }).unwrap();
+            target.write(&RowBatch { table, lines, rows: 1 }).unwrap();
             all.entry(table.name).or_default().push(kept(table, cells));
         }
     }
