@@ -483,6 +483,13 @@ def migrate_store(address: str, role: str | None = None) -> tuple[int | None, in
     Raises `StoreError`.
     """
 
+def copy_store(source: str, target: str) -> dict[str, Any]:
+    """Copies the store at `source` into the empty or missing one at `target`.
+
+    `waiting` is how many sessions wait for somebody, `rows` how many rows each table had. Raises `StoreError`;
+    the target is as empty as before then.
+    """
+
 def list_servers(address: str) -> list[dict[str, Any]]:
     """Who has the store at `address`, the first that came first. Raises `StoreError`."""
 

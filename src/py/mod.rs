@@ -3,6 +3,7 @@
 mod audit;
 mod checks;
 mod convert;
+mod copying;
 mod errors;
 mod fingerprint;
 mod graphs;
@@ -45,5 +46,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     keys::register(module)?;
     fingerprint::register(module)?;
     graphs::register(module)?;
+    copying::register(module)?;
     checks::register(module)
 }

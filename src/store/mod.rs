@@ -13,6 +13,7 @@ pub mod carried;
 pub mod clock;
 #[cfg(test)]
 pub(crate) mod contract;
+pub mod copying;
 mod delegate;
 pub mod graphs;
 pub mod kept;

@@ -77,6 +77,20 @@ pub enum OpenError {
         /// What is wrong with it.
         trouble: ServerTrouble,
     },
+    /// Something is in the store that another one should be copied into.
+    #[error("{place} is not empty: there are rows in {what}")]
+    NotEmpty {
+        /// Where.
+        place: String,
+        /// A table that holds something.
+        what: &'static str,
+    },
+    /// A store should be copied into itself, or into a copy of it.
+    #[error("both addresses are the same store, or one is a copy of the other")]
+    SameStore,
+    /// A store that was being copied ended in the middle.
+    #[error("the copy was broken off")]
+    BrokenOff,
     /// Anything else that the system or SQLite says.
     #[error("{} cannot be opened: {reason}", .path.display())]
     Failed {
@@ -132,6 +146,9 @@ pub enum ServerTrouble {
         /// The process there.
         pid: u32,
     },
+    /// Transactions of others hold back what has to be copied.
+    #[error("has transactions open behind which the end of the audit cannot be read")]
+    Busy,
     /// Its text is not Unicode.
     #[error("has the encoding {0}, hitl needs UTF8")]
     Encoding(String),
@@ -172,6 +189,7 @@ impl ServerTrouble {
             Self::NotDurable(_) => "store_not_durable",
             Self::NoSchema => "store_missing",
             Self::InUse { .. } => "store_locked",
+            Self::Busy => "store_busy",
             Self::Encoding(_) => "store_encoding",
             Self::ForeignSchema => "store_of_another_program",
             Self::NoPermission => "store_no_permission",
@@ -195,6 +213,7 @@ impl ServerTrouble {
             Self::NoSchema => "check the address; hitl serve makes the schema when it starts",
             Self::InUse { is_server: true, .. } => "stop that server first, or name another database",
             Self::InUse { is_server: false, .. } => "wait until that process has ended, or name another database",
+            Self::Busy => "end them (pg_stat_activity shows them), and copy again",
             Self::Encoding(_) => "make the database with ENCODING 'UTF8'",
             Self::ForeignSchema => "name another database",
             Self::NoPermission => "grant the user CREATE on the database, or its rights on the schema",
@@ -229,6 +248,9 @@ impl OpenError {
             Self::Older { .. } => "store_older",
             Self::Locked { .. } => "store_locked",
             Self::Server { trouble, .. } => trouble.code(),
+            Self::NotEmpty { .. } => "store_not_empty",
+            Self::SameStore => "store_same",
+            Self::BrokenOff => "store_copy_broken_off",
             Self::Failed { .. } => "store_failed",
         }
     }
@@ -252,6 +274,9 @@ impl OpenError {
             }
             Self::Locked { .. } => "stop that server first, or name another file",
             Self::Server { trouble, .. } => trouble.hint(),
+            Self::NotEmpty { .. } => "name a file that is not there, or an empty database: stores are not mixed",
+            Self::SameStore => "name another target; a store is copied once into an empty one",
+            Self::BrokenOff => "copy it again: the target is as empty as before",
             Self::Failed { .. } => "check the disk and the path",
         }
     }

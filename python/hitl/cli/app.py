@@ -25,6 +25,7 @@ COMMANDS = {
     "interrupts": "hitl.cli.interrupts",
     "migrate": "hitl.cli.migrate",
     "servers": "hitl.cli.servers",
+    "store": "hitl.cli.store",
     "keys": "hitl.cli.keys",
     "policy": "hitl.cli.policy",
     "audit": "hitl.cli.audit",

@@ -91,7 +91,7 @@ impl PostgresBackend {
         self.0.pool.commits_for(member);
     }
 
-    #[cfg(test)]
+    /// Over a connection that is there, to the newest schema; what is read of everybody waits as long as `patience`.
     pub(super) fn over(address: &PgAddress, first: Connection, patience: Duration) -> Self {
         Self::of(address, first, patience, true)
     }

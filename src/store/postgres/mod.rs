@@ -10,6 +10,7 @@ mod backend;
 mod cells;
 mod clock;
 mod connection;
+pub(in crate::store) mod copying;
 mod doorbell;
 mod graphs;
 mod linking;

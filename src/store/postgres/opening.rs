@@ -175,7 +175,7 @@ async fn make(address: &PgAddress, connection: &mut Connection, done: usize) -> 
 }
 
 /// Why there is no connection. The driver's errors name neither the user's password nor a parameter.
-fn refused(address: &PgAddress, error: &tokio_postgres::Error) -> OpenError {
+pub(super) fn refused(address: &PgAddress, error: &tokio_postgres::Error) -> OpenError {
     let wrong = [SqlState::INVALID_PASSWORD, SqlState::INVALID_AUTHORIZATION_SPECIFICATION];
     let trouble = match error.code() {
         Some(code) if wrong.contains(code) => ServerTrouble::WrongPassword,
@@ -185,7 +185,7 @@ fn refused(address: &PgAddress, error: &tokio_postgres::Error) -> OpenError {
     OpenError::Server { address: address.to_string(), trouble }
 }
 
-fn failed_text(address: &PgAddress, failed: &CallFailure) -> OpenError {
+pub(super) fn failed_text(address: &PgAddress, failed: &CallFailure) -> OpenError {
     OpenError::Server { address: address.to_string(), trouble: ServerTrouble::Unreachable(text(failed)) }
 }
 

@@ -54,7 +54,7 @@ pub(in crate::store) fn without_nulls(text: &str) -> Cow<'_, str> {
 }
 
 /// What [`without_nulls`] was made of.
-fn with_nulls(text: String) -> String {
+pub(in crate::store) fn with_nulls(text: String) -> String {
     if !text.contains(ESCAPE) {
         return text;
     }

@@ -8,6 +8,7 @@ mod asked;
 mod carried;
 mod checkpoint;
 mod connection;
+pub(in crate::store) mod copying;
 mod entries;
 mod file;
 mod graphs;

@@ -65,11 +65,11 @@ impl Database {
     }
 
     /// Somebody else who is connected to it.
-    pub(super) async fn client(&self) -> Client {
+    pub(in crate::store) async fn client(&self) -> Client {
         connected(&self.text()).await
     }
 
-    pub(super) async fn execute(&self, sql: &str) {
+    pub(in crate::store) async fn execute(&self, sql: &str) {
         self.client().await.batch_execute(sql).await.unwrap();
     }
 

@@ -1,5 +1,6 @@
 //! What this store does beyond the contract of every store.
 
+mod copying;
 pub(super) mod disk;
 mod faults;
 mod kills;

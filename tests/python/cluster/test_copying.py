@@ -1,0 +1,59 @@
+"""`hitl store copy`: what waits in a file is answered on a database, and back."""
+
+from __future__ import annotations
+
+import json
+from contextlib import closing
+from pathlib import Path
+
+from hitl.cli.store import told
+from tests.python.cluster.test_commands import command
+from tests.python.support.api import Api, ok, problem, tool_results
+from tests.python.support.served import Served
+
+
+def test_what_waits_in_a_file_is_answered_on_a_database_and_the_rest_in_a_file_again(
+    database: str, tmp_path: Path
+) -> None:
+    file, back, ledger = tmp_path / "hitl.db", tmp_path / "back.db", tmp_path / "ledger"
+    calls = [[{"name": "charge", "args": {"ledger": str(ledger), "cents": cents}}] for cents in (100, 200)]
+    approve = {"approved": True}
+    with Served("puppet", store=f"sqlite:{file}", park_after=0) as server:
+        session = server.api.call_tools(*calls)
+        session_id, (first,) = session["session_id"], session["interrupts"]
+        ok(server.api.post(f"/interrupts/{first['interrupt_id']}/claim", {"as": "ada", "seconds": 3600}))
+        assert "in use by another server" in command("store", "copy", str(file), database, expect=2)
+    key = json.loads(command("keys", "create", "ada", "--scope", "admin", "--store", str(file), "--json"))["key"]
+
+    copied = json.loads(command("store", "copy", str(file), database, "--json"))
+    assert (copied["waiting"], copied["rows"]["sessions"], copied["rows"]["keys"]) == (1, 1, 1)
+    assert "whole" in command("audit", "verify", "--store", database)
+    with Served("puppet", store=database, park_after=0) as server, closing(Api(server.url, api_key=key)) as api:
+        problem(server.api.get("/sessions"), 401)
+        record = api.interrupt(first["interrupt_id"])
+        assert (record["status"], record["payload"]) == ("pending", first["payload"])
+        assert record["claimed_by"] == "ada"
+        ok(api.resume(session_id, first["interrupt_id"], approve, Idempotency_Key="once"))
+        session = api.wait(session_id)
+        (second,) = session["interrupts"]
+        assert ledger.read_text().splitlines() == ["charged 100"]
+
+    command("store", "copy", database, str(back))
+    assert "whole" in command("audit", "verify", "--store", str(back))
+    with Served("puppet", store=f"sqlite:{back}", park_after=0) as server, closing(Api(server.url, api_key=key)) as api:
+        assert ok(api.resume(session_id, first["interrupt_id"], approve, Idempotency_Key="once"))["replayed"] is True
+        done = api.resume_to_the_end(session_id, second["interrupt_id"], approve)
+        assert tool_results(done) == ["charged 100", "charged 200"]
+    assert ledger.read_text().splitlines() == ["charged 100", "charged 200"]
+
+
+def test_a_copy_says_what_it_has_copied_and_what_is_in_its_way(tmp_path: Path) -> None:
+    file, other = tmp_path / "hitl.db", tmp_path / "other.db"
+    command("keys", "create", "ada", "--scope", "read", "--store", str(file))
+    copied = json.loads(command("store", "copy", str(file), str(other)))
+    assert (copied["waiting"], copied["rows"]["keys"], copied["rows"]["audit"]) == (0, 1, 1)
+    assert told(copied, 0.04).startswith(
+        "Copied 0 sessions (0 waiting), 0 journal entries, 1 audit row, 0 notices in 0.0 s.\n"
+    )
+    assert "same store" in command("store", "copy", str(file), str(other), expect=2)
+    assert "there is no store at" in command("store", "copy", str(tmp_path / "none.db"), str(other), expect=2)
