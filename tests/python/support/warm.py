@@ -6,14 +6,13 @@ of its own, and whoever started it can kill it; but the tests of starts, of proc
 real thing (`tests.python.support.served`).
 
 As a program, `python -m tests.python.support.warm LISTENING`, it is the process that forks. It has one thread, opens no
-event loop, imports no agent, and ends with the process that started it, which holds the other end of its standard input.
+event loop, imports no agent, and ends with the process that started it, which holds the other end of its input.
 """
 
 from __future__ import annotations
 
 import ast
 import atexit
-import functools
 import gc
 import json
 import os
@@ -45,7 +44,7 @@ class Forked:
 
     def __init__(self, connection: socket.socket, pid: int, handle: int, output: int) -> None:
         self.pid = pid
-        self.stdout = open(output, encoding="utf-8", errors="replace")  # noqa: SIM115, PTH123 - closed by who reads it
+        self.stdout = open(output, encoding="utf-8", errors="replace")  # noqa: SIM115 - closed by who reads it
         self._connection = connection
         self._handle = handle
         self._code: int | None = None
@@ -297,6 +296,15 @@ def _live(request: dict[str, Any]) -> int:
     return zygote.main(request["arguments"])
 
 
+def _described(text: str) -> str:
+    """A tool.
+
+    Args:
+        text: What it is given.
+    """
+    return text
+
+
 def main() -> int:
     """Import, and fork until nobody wants any more."""
     # What a server and a zygote import, and most agents. Here, for a test's own process needs none of it.
@@ -307,7 +315,8 @@ def main() -> int:
     from hitl import _core
 
     del tests, _core
-    functools.reduce(getattr, ["ReActAgent"], hitl)  # public names are imported when they are used, pydantic with them
+    hitl.tool(_described)  # what its schema is made with, pydantic above all, is imported by the first one
+    hitl.ReActAgent.__module__  # noqa: B018 - public names are imported when they are used
     listening = socket.socket(fileno=int(sys.argv[1]))
     listening.set_inheritable(False)
     gc.collect()

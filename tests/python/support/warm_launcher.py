@@ -10,7 +10,7 @@ import sys
 
 if sys.argv[1:3] != ["-m", "hitl.worker.zygote"]:
     os.execv(sys.executable, [sys.executable, *sys.argv[1:]])
-with open("/proc/self/comm", "w") as name:
+with open("/proc/self/comm", "w") as name:  # noqa: PTH123 - pathlib is not imported
     name.write("hitl-zygote")
 request = {
     "is": "zygote",
