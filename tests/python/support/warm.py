@@ -91,7 +91,7 @@ class Warm:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.environment = dict(environment)
         self._folder = Path(tempfile.mkdtemp(prefix="hitl-warm-"))
-        atexit.register(shutil.rmtree, self._folder, ignore_errors=True)
+        self._owner = os.getpid()
         self._address = str(self._folder / "socket")
         self.python = self._folder / "python"
         self.python.write_text(f"#!{sys.executable} -IS\n{LAUNCHER.read_text()}".replace("ADDRESS", self._address, 1))
@@ -136,9 +136,12 @@ class Warm:
         return Forked(connection, int(said), handle, ours)
 
     def _end(self) -> None:
+        if os.getpid() != self._owner:  # a fork of the tests' process ends, which is not the end of the tests
+            return
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait()
+        shutil.rmtree(self._folder, ignore_errors=True)
 
 
 _begun: list[Warm] = []
@@ -174,14 +177,15 @@ class _Forker:
         self._asking: dict[int, socket.socket] = {}
         """Connections that have not said yet what they want, by their descriptors."""
         self._children: dict[int, tuple[int, socket.socket, int | None]] = {}
-        """Process ids of children, who asked for them, and a descriptor of the server they are to die with."""
-        self._lives: dict[int, int] = {}
-        """Which child dies, by the descriptor that is ready then; and by its own, which child is over."""
+        """By descriptors of children: their process ids, who asked for them, and one of the server they die with."""
+        self._ties: dict[int, int] = {}
+        """Descriptors that are ready when a child has to die, and which child."""
 
     def run(self) -> None:
-        """Until standard input is closed; returns in each child too, which `_Become` then says."""
+        """Until standard input is closed. In each child it ends with `_Become`."""
         while True:
-            for descriptor, _ in self._poll.poll():
+            # One at a time: what is done about it may close another that is ready, and give its number away.
+            for descriptor, _ in self._poll.poll(maxevents=1):
                 if descriptor == 0:
                     for pid, _, _ in self._children.values():
                         os.kill(pid, signal.SIGKILL)
@@ -194,7 +198,7 @@ class _Forker:
                     self._request(self._asking.pop(descriptor))
                 elif descriptor in self._children:
                     self._reap(descriptor)
-                elif descriptor in self._lives:
+                elif descriptor in self._ties:
                     self._kill(descriptor)
 
     def _request(self, connection: socket.socket) -> None:
@@ -206,11 +210,13 @@ class _Forker:
         request = ast.literal_eval(said.decode())
         pid = os.fork()
         if pid == 0:
+            connection.close()
             self._become(request, streams)
         for stream in streams:
             os.close(stream)
         handle = os.pidfd_open(pid)
-        socket.send_fds(connection, [str(pid).encode()], [handle])
+        with suppress(ConnectionError):  # whoever asked is gone
+            socket.send_fds(connection, [str(pid).encode()], [handle])
         server: int | None = None
         if request["is"] == "zygote":
             # It is the kernel that ties a zygote to its server. This one has another parent.
@@ -224,22 +230,22 @@ class _Forker:
         self._poll.register(handle, select.EPOLLIN)
 
     def _watch(self, descriptor: int, handle: int) -> None:
-        self._lives[descriptor] = handle
+        self._ties[descriptor] = handle
         self._poll.register(descriptor, select.EPOLLIN)
 
     def _kill(self, descriptor: int) -> None:
-        os.kill(self._children[self._lives[descriptor]][0], signal.SIGKILL)
+        os.kill(self._children[self._ties[descriptor]][0], signal.SIGKILL)
         self._forget(descriptor)
 
     def _forget(self, descriptor: int) -> None:
-        if self._lives.pop(descriptor, None) is not None:
+        if self._ties.pop(descriptor, None) is not None:
             self._poll.unregister(descriptor)
 
     def _reap(self, handle: int) -> None:
         pid, connection, server = self._children.pop(handle)
         self._poll.unregister(handle)
         code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-        with suppress(ConnectionError):  # whoever asked is gone
+        with suppress(ConnectionError):
             connection.send(str(code).encode())
         self._forget(connection.fileno())
         connection.close()
@@ -287,7 +293,7 @@ def _live(request: dict[str, Any]) -> int:
         return served.main()
     from hitl.worker import zygote
 
-    with suppress(ProcessLookupError):  # who asked has been killed, and so will this one be
+    with suppress(ProcessLookupError, PermissionError):  # who asked has been killed, and so will this one be
         os.setpgid(0, request["group"])
     # What tests have beside their agents is no part of an agent's code (`hitl.driver.code_version`).
     sys.modules["__main__"] = zygote
@@ -325,6 +331,8 @@ def main() -> int:
         _Forker(listening).run()
     except _Become as become:
         request = become.request
+    except KeyboardInterrupt:  # which the terminal sends to the tests as well
+        return 0
     else:
         return 0
     return _live(request)
