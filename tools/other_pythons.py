@@ -126,16 +126,25 @@ def installer(python: Path) -> list[str]:
     return [sys.executable, "-m", "pip", "--python", str(python), "install", "--disable-pip-version-check"]
 
 
-def passes(python: Path | str, *tests: str, **environment: str) -> bool:
-    """Whether the tests pass; they print what they have to say."""
-    command = [python, "-m", "pytest", "-q", "-n", "auto", "--dist", "worksteal", "-p", "no:cacheprovider", *tests]
+def passes(python: Path | str, *tests: str, processes: str = "auto", **environment: str) -> tuple[bool, str]:
+    """Whether the tests pass, and what they print."""
+    command = [python, "-m", "pytest", "-q", "-n", processes, "--dist", "worksteal", "-p", "no:cacheprovider", *tests]
     if python != sys.executable:  # there the package is on the path, and not installed
         command += ["-p", "hitl.testing.plugin"]
-    return subprocess.run(command, check=False, cwd=ROOT, env={**os.environ, **environment}).returncode == 0
+    together = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    ran = subprocess.run(command, check=False, cwd=ROOT, env={**os.environ, **environment}, text=True, **together)
+    return ran.returncode == 0, ran.stdout
 
 
-def outcome(passed: bool, began: float) -> str:
-    return f"{'passed' if passed else 'FAILED'}, {time.monotonic() - began:.0f} s"
+def tested(minor: str, interpreter: Path, tests: list[str], processes: int) -> tuple[bool, float, str]:
+    """Whether the tests pass on an interpreter, in an environment of its own; after how many seconds, and the words."""
+    python, began = environment_of(minor, interpreter), time.monotonic()
+    passed, said = passes(python, *tests, processes=str(processes))
+    return passed, time.monotonic() - began, said
+
+
+def outcome(passed: bool, seconds: float) -> str:
+    return f"{'passed' if passed else 'FAILED'}, {seconds:.0f} s"
 
 
 def main() -> int:
@@ -147,30 +156,34 @@ def main() -> int:
     here = "{}.{}".format(*sys.version_info)
     found = interpreters()
     report = [f"Python {here} ({sys.executable}): this one, see `make test-python`"]
-    tested: list[Path] = []
+    chosen = {
+        minor: path for minor, (path, _) in found.items() if minor in _core.PYTHONS or os.environ.get(ALLOW) == "1"
+    }
     failed = False
     there = [path for path in TESTS if (ROOT / path).exists()]
-    # Installing keeps one core busy, and mostly waits: each environment is made beside the one before, and its tests.
-    with ThreadPoolExecutor() as pool:
-        environments: dict[str, Future[Path]] = {}
+    # All at once: half of the time of a test is a wait, and so is that of an installation. A process of tests for each
+    # processor is enough then, and each more would collect and rewrite every file anew, which takes as long as a fifth
+    # of the tests.
+    processes = max(2, (os.cpu_count() or 1) * 2 // max(1, len(chosen)))
+    with ThreadPoolExecutor(max_workers=len(chosen) or None) as pool:
+        running: dict[str, Future[tuple[bool, float, str]]] = {
+            minor: pool.submit(tested, minor, interpreter, there, processes) for minor, interpreter in chosen.items()
+        }
         for minor, (interpreter, version) in found.items():
-            if minor in _core.PYTHONS or os.environ.get(ALLOW) == "1":
-                environments[minor] = pool.submit(environment_of, minor, interpreter)
-            else:
+            if minor not in running:
                 report.append(f"Python {version} ({interpreter}): not run, hitl does not say that it works there")
-        for minor, environment in environments.items():
-            interpreter, version = found[minor]
-            print(f"Python {version}: {interpreter}", flush=True)
-            python, began = environment.result(), time.monotonic()
-            passed = passes(python, *there)
-            report.append(f"Python {version} ({interpreter}): {outcome(passed, began)}")
+                continue
+            passed, seconds, said = running[minor].result()
+            print(f"Python {version}: {interpreter}\n{said}", flush=True)
+            report.append(f"Python {version} ({interpreter}): {outcome(passed, seconds)}")
             failed |= not passed
-            tested.append(interpreter)
     report += [f"Python {minor}: not found" for minor in _core.PYTHONS if minor != here and minor not in found]
-    if tested:
+    if chosen:
         began = time.monotonic()
-        passed = passes(sys.executable, PAIRS, HITL_TEST_PYTHONS=os.pathsep.join(map(str, tested)))
-        report.append(f"Replays between all of these: {outcome(passed, began)}")
+        others = os.pathsep.join(map(str, chosen.values()))
+        passed, said = passes(sys.executable, PAIRS, HITL_TEST_PYTHONS=others)
+        print(said, flush=True)
+        report.append(f"Replays between all of these: {outcome(passed, time.monotonic() - began)}")
         failed |= not passed
     print("\n".join(report))
     return int(failed)

@@ -19,7 +19,7 @@ AGENT = "tests.python.faults.slow_step_agent:agent"
 
 @contextmanager
 def serving(directory: Path) -> Iterator[Served]:
-    served = Served(AGENT, store=str(directory / "hitl.db"), shutdown_timeout=30)
+    served = Served(AGENT, store=str(directory / "hitl.db"), shutdown_timeout=30, started=True)
     try:
         yield served
     finally:

@@ -26,6 +26,8 @@ Check = Callable[[Api], None]
 
 
 class QuickServed(Served):
+    started = True  # as a program of its own
+
     @staticmethod
     def quick_command(agent: str, options: Mapping[str, Any]) -> list[str]:
         return [sys.executable, "-m", agent, str(options["store"])]

@@ -73,7 +73,7 @@ class TestParking:
         assert api.wait(session_id)["response"]["content"] == "all paid"
 
     def test_the_process_of_a_parked_turn_is_gone(self, serve: Serve) -> None:
-        server = serve(park_after=0, workers=1)
+        server = serve(park_after=0, workers=1, started=True)
         # Itself, the zygote, and the child that waits to be used: a moment after the server is there.
         eventually(lambda: len(family(server.pid)), 3)
         for number in range(5):

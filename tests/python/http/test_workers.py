@@ -80,7 +80,7 @@ class TestProcesses:
         eventually(Path(f"/proc/{pid}").exists, False)
 
     def test_workers_end_with_their_server(self, serve: Serve, gate: Gate, isolation: str) -> None:
-        server = serve(isolation=isolation)
+        server = serve(isolation=isolation, started=True)
         server.api.play(server.api.create(), "hold", gate.port)
         gate.wait_for_arrival()
         server.kill()

@@ -2,7 +2,9 @@
 
 As a program, `python -m tests.python.support.served MODULE:ATTR OPTIONS`, it is what `hitl serve` is once it has read
 its command line: most of what a start costs is typer's, which imports pydantic, and the suite starts a thousand. That
-each option of a server is one of the command line, tests of `hitl serve` say (`tests/python/cli/test_serve.py`).
+each option of a server is one of the command line, tests of `hitl serve` say (`tests/python/cli/test_serve.py`). Most
+are forked from a process that has imported all this (`tests.python.support.warm`); what is said of processes, their
+files, limits or ends, is said of one that was `started`.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from hitl.serving.options import ServeOptions
+from tests.python.support.warm import Forked, warm
 
 if TYPE_CHECKING:
     from tests.python.support.api import Api
@@ -57,11 +60,20 @@ def flags(options: Mapping[str, Any]) -> list[str]:
     return arguments
 
 
+def plain(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options as JSON has them."""
+    return {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
+
+
 class Served:
     """One server, from its start until `stop` or `kill`. `api` talks to it.
 
-    One that `stands_by` has a `port`, and is not waited for.
+    One that `stands_by` has a `port`, and is not waited for. One that is `started` is so from nothing, and its zygote
+    by it, as it is with any environment, descriptor or command of its own.
     """
+
+    started = False
+    """Whether all of a class are; what a test says goes first."""
 
     def __init__(
         self,
@@ -71,6 +83,7 @@ class Served:
         pass_fds: tuple[int, ...] = (),
         prefix: tuple[str, ...] = (),
         stands_by: bool = False,
+        started: bool | None = None,
         **options: Any,
     ) -> None:
         self._condition = threading.Condition()
@@ -81,18 +94,25 @@ class Served:
         # The command line alone reads options from the environment.
         by_variable = any(name.startswith("HITL_") for name in environment or {})
         quick = None if by_variable else self.quick_command(agent, options)
-        self._process = subprocess.Popen(
-            [*prefix, *(quick or self.command(agent, options))],
-            cwd=ROOT,
-            env=clean_environment() | dict(environment or {}),
-            pass_fds=pass_fds,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            encoding="utf-8",
-            errors="replace",
-        )
+        has_own = bool(prefix or pass_fds or environment or (self.started if started is None else started))
+        inherited = clean_environment()
+        forking = None if has_own or quick is None else warm(inherited)
+        self._process: subprocess.Popen[str] | Forked
+        if forking is not None:
+            self._process = forking.fork(named(agent), plain(options), inherited)
+        else:
+            self._process = subprocess.Popen(
+                [*prefix, *(quick or self.command(agent, options))],
+                cwd=ROOT,
+                env=inherited | dict(environment or {}),
+                pass_fds=pass_fds,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                encoding="utf-8",
+                errors="replace",
+            )
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self._api_key: str | None = options.get("api_key")
@@ -118,8 +138,7 @@ class Served:
         """What starts the same without a command line; None for options that only that has (`--no-ui`)."""
         if not options.keys() <= {field.name for field in fields(ServeOptions)}:
             return None
-        given = {name: str(value) if isinstance(value, Path) else value for name, value in options.items()}
-        return [sys.executable, "-m", __spec__.name, named(agent), json.dumps(given)]
+        return [sys.executable, "-m", __spec__.name, named(agent), json.dumps(plain(options))]
 
     @property
     def api(self) -> Api:

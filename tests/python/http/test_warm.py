@@ -1,0 +1,80 @@
+"""A server that the tests fork (`tests.python.support.warm`) is, for what they say of servers, one that was started."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.python.http.conftest import Serve
+from tests.python.support.api import result
+from tests.python.support.gate import Gate
+from tests.python.support.served import Served
+from tests.python.support.waiting import eventually
+from tests.python.support.warm import Forked
+
+
+def children(pid: int) -> list[int]:
+    """What a process has started, by whichever of its threads."""
+    tasks = Path(f"/proc/{pid}/task").iterdir()
+    return [int(child) for task in tasks for child in (task / "children").read_text().split()]
+
+
+@pytest.fixture
+def forked(serve: Serve) -> Served:
+    server: Served = serve("playbook")
+    if not isinstance(server._process, Forked):
+        pytest.skip("servers are not forked here")
+    return server
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 0), (signal.SIGINT, 130), (signal.SIGKILL, -9)])
+def test_how_it_ended_is_told(forked: Served, number: signal.Signals, code: int) -> None:
+    assert forked.is_running
+    forked.signal(number)
+    assert forked.wait() == code
+    assert not forked.is_running
+
+
+def test_its_workers_end_with_it(forked: Served, gate: Gate) -> None:
+    forked.api.play(forked.api.create(), "hold", gate.port)
+    gate.wait_for_arrival()
+    forked.kill()
+    gate.wait_until_gone()
+
+
+def test_what_it_takes_for_its_zygote_ends_with_the_zygote_and_is_replaced(forked: Served, gate: Gate) -> None:
+    api = forked.api
+    session = api.create()
+    api.play(session, "hold", gate.port)
+    gate.wait_for_arrival()
+    (zygote,) = children(forked.pid)
+    os.kill(zygote, signal.SIGKILL)
+    gate.wait_until_gone()
+    gate.wait_for_arrival()  # the turn goes on in a worker of the next one
+    gate.release()
+    api.wait(session)
+    eventually(lambda: children(forked.pid) not in ([], [zygote]), True)
+
+
+@pytest.mark.parametrize("started", [False, True])
+def test_a_question_of_it_is_answered_on_one_that_was_started_and_the_other_way_round(
+    serve: Serve, store: str, started: bool
+) -> None:
+    """To both, the agent's code is the same: nothing of the tests is taken for a part of it."""
+    first = serve("playbook", store=store, started=started)
+    session, interrupt = first.api.ask({"sure": True})
+    first.stop()
+    api = serve("playbook", store=store, started=not started).api
+    assert api.resume(session, interrupt, 7).status_code == 200
+    assert result(api.wait(session)) == 7
+
+
+def test_what_it_reads_from_the_environment_is_what_the_test_has_now(
+    serve: Serve, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    serve("playbook")
+    monkeypatch.setenv("WHOSE", "this test's")
+    assert not isinstance(serve("playbook")._process, Forked)
