@@ -23,6 +23,7 @@ __all__ = [
     "check_payload",
     "check_questions",
     "check_response_schema",
+    "copy_store",
     "create_key",
     "digest",
     "drain_server",
