@@ -3,12 +3,14 @@
 //! Rows go from one store to the other in batches, out of one snapshot and into one transaction: whatever breaks a copy off,
 //! its target is as empty as it was before. Nobody else has either of the two meanwhile.
 
+pub(in crate::store) mod batches;
 pub(in crate::store) mod lines;
 pub(in crate::store) mod tables;
 
 use tokio::sync::mpsc;
 
-use self::tables::{TABLES, Table};
+use self::batches::{RowBatch, RowBatches, StoreHead};
+use self::tables::TABLES;
 use super::open::Address;
 use super::open_error::OpenError;
 use super::postgres::copying::{PostgresSource, PostgresTarget};
@@ -16,32 +18,6 @@ use super::sqlite::copying::{SqliteSource, SqliteTarget};
 
 /// How many batches may be on their way.
 const AHEAD: usize = 4;
-/// About how many bytes a batch has.
-pub(in crate::store) const BATCH: usize = 1 << 18;
-
-/// Rows of one table, on their way.
-pub(in crate::store) struct RowBatch {
-    pub(in crate::store) table: &'static Table,
-    /// A line each; see [`lines`].
-    pub(in crate::store) lines: Vec<u8>,
-    pub(in crate::store) rows: u64,
-}
-
-/// What gives batches, or the reason why there is no more.
-pub(in crate::store) type RowBatches = mpsc::Receiver<Result<RowBatch, OpenError>>;
-
-/// What a store is besides its rows.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::store) struct StoreHead {
-    /// Which store.
-    pub(in crate::store) id: [u8; 16],
-    /// No number that is given to an event from now on is smaller.
-    pub(in crate::store) last_event: i64,
-    /// The first event that was left when events were swept last.
-    pub(in crate::store) swept: i64,
-    /// The number of the last session.
-    pub(in crate::store) last_session: i64,
-}
 
 /// What was copied.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -14,8 +14,9 @@ use super::lock::{Access, Lock};
 use super::path::{absolute, refused};
 use super::sql;
 use crate::domain::digest::hex;
+use crate::store::copying::batches::{BATCH, RowBatch, StoreHead};
+use crate::store::copying::lines;
 use crate::store::copying::tables::{Column, Here, Kind, TABLES, Table};
-use crate::store::copying::{BATCH, RowBatch, StoreHead, lines};
 use crate::store::open_error::OpenError;
 use crate::store::rows::readable::{with_nulls, without_nulls};
 
