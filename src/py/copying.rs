@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::errors::open_error;
 use super::runtime::runtime;
-use crate::store::copying;
+use crate::store::copy;
 
 /// Adds the function to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -17,7 +17,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyfunction]
 fn copy_store<'py>(py: Python<'py>, source: &str, target: &str) -> PyResult<Bound<'py, PyAny>> {
     let runtime = runtime()?;
-    let copied = py.detach(|| runtime.block_on(copying::copy(source, target)));
+    let copied = py.detach(|| runtime.block_on(copy::copy(source, target)));
     let copied = copied.map_err(|error| open_error(py, &error))?;
     let rows: serde_json::Map<String, Value> =
         copied.rows.into_iter().map(|(table, rows)| (table.to_owned(), rows.into())).collect();

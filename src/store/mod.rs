@@ -13,7 +13,8 @@ pub mod carried;
 pub mod clock;
 #[cfg(test)]
 pub(crate) mod contract;
-pub mod copying;
+pub mod copy;
+mod copying;
 mod delegate;
 pub mod graphs;
 pub mod kept;

@@ -6,8 +6,10 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::domain::seeds::Random;
+use crate::store::copy::copy;
+use crate::store::copying::batches::{RowBatch, StoreHead};
+use crate::store::copying::lines;
 use crate::store::copying::tables::{Here, Kind, TABLES, Table};
-use crate::store::copying::{RowBatch, StoreHead, copy, lines};
 use crate::store::open;
 use crate::store::open_error::OpenError;
 use crate::store::postgres::tests::support::Database;
