@@ -13,18 +13,21 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::access::may_tell;
-use super::app::{App, Shared};
+use super::app::{App, Asking, Shared};
+use super::auth::Pass;
 use super::body::read_json;
 use super::error::ServerError;
-use super::models::{NewMessage, SessionStatus};
-use super::params::{SessionPath, idempotency_key, traceparent};
+use super::long_poll::Patience;
+use super::models::{NewMessage, SessionResponse, SessionStatus};
+use super::params::{Query, SessionPath, idempotency_key, traceparent};
 use super::problems::problems;
 use super::reading::{At, Reading, present};
-use crate::domain::SessionId;
 use crate::domain::access::Actor;
 use crate::domain::message::ChatMessage;
+use crate::domain::scope::Scope;
 use crate::domain::status::Status;
 use crate::domain::webhook::Webhook;
+use crate::domain::{Error, SessionId};
 
 /// The routes of this module.
 pub fn routes() -> OpenApiRouter<Arc<App>> {
@@ -32,9 +35,9 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 }
 
 problems!(ListProblems: SESSION_NOT_FOUND, SHUTTING_DOWN, STORE_UNAVAILABLE);
-problems!(SendProblems: SESSION_NOT_FOUND, REQUEST_TIMEOUT, SESSION_BUSY, OTHER_AGENT, BODY_TOO_LARGE,
+problems!(SendProblems: SESSION_NOT_FOUND, SESSION_DELETED, REQUEST_TIMEOUT, SESSION_BUSY, OTHER_AGENT, BODY_TOO_LARGE,
     UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, DUPLICATE_MEMBER, NUMBER_OUT_OF_RANGE, WEBHOOK_REFUSED,
-    IDEMPOTENCY_KEY_REUSED, QUEUE_FULL, SHUTTING_DOWN, STORE_UNAVAILABLE);
+    IDEMPOTENCY_KEY_REUSED, QUEUE_FULL, TOO_MANY_WAITING, SHUTTING_DOWN, STORE_UNAVAILABLE);
 
 /// List what a session remembers
 ///
@@ -50,34 +53,56 @@ async fn list_messages(State(app): Shared, SessionPath(id): SessionPath) -> Resu
 
 /// Send a message
 ///
-/// Starts a turn and does not wait for it: get the session with `wait`, or listen to its events.
+/// Starts a turn and does not wait for it: get the session with `wait`, or listen to its events. With `wait` here the reply
+/// is the one that such a request would get, as soon as the turn asks, ends or fails; the key needs the scope `read`
+/// besides. Who hangs up, whose key is revoked, or who asked for a shorter `timeout` finds the turn at work all the same.
 #[utoipa::path(post, path = "/sessions/{session_id}/messages", tag = "messages", operation_id = "send_message",
     params(
         ("session_id" = SessionId, Path, description = "The session."),
+        ("wait" = Option<bool>, Query,
+            description = "Whether to wait while the session is running. 1/0, true/false, yes/no, on/off."),
+        ("timeout" = Option<f64>, Query,
+            description = "How many seconds to wait; until something happens where absent; not at all where not positive."),
         ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$",
-            description = "The same key with the same body gets the first reply again, for 24 hours."),
+            description = "The same key with the same body sends nothing again for 24 hours: the first reply comes, or the session as it is by then."),
         ("traceparent" = Option<String>, Header,
             description = "The span that the turn is a part of (W3C Trace Context). One that is none is not heeded."),
     ),
     request_body = NewMessage,
     responses(
+        (status = 200, description = "With `wait`: the session.", body = SessionResponse),
         (status = 202, description = "The turn is on its way.", body = SessionStatus,
             headers(("Location" = String, description = "`/sessions/{session_id}`"))),
         SendProblems,
     )
 )]
+#[expect(clippy::too_many_arguments, reason = "each is a part of the request that a handler asks for by its type")]
 async fn send_message(
     State(app): Shared,
     SessionPath(id): SessionPath,
     actor: Actor,
+    pass: Pass,
+    asking: Asking,
+    mut query: Query,
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ServerError> {
+    let patience = Patience::read(&mut query);
+    query.check()?;
+    // Sending is not reading, and the reply is what can be read.
+    if patience.is_some() && !actor.may(Scope::Read) {
+        return Err(Error::MissingScope(Scope::Read).into());
+    }
     let body = read_json(&headers, body, app.limits()).await?.unwrap_or(Value::Null);
     let key = idempotency_key(&headers, &body)?;
     let (message, webhook) = read_message(body)?;
     may_tell(&actor, webhook.is_some())?;
+    // Before the message: who is told that too many wait has sent nothing.
+    let waiting = patience.map(|patience| app.waiting_permit(asking).map(|place| (patience, place))).transpose()?;
     app.engine.send_message(id, message, webhook, key, traceparent(&headers), &actor).await?;
+    if let Some((patience, _place)) = waiting {
+        return patience.wait(&app, pass, id).await;
+    }
     let taken = SessionStatus { session_id: id, status: Status::Running };
     Ok((StatusCode::ACCEPTED, [(LOCATION, format!("/sessions/{id}"))], Json(taken)).into_response())
 }

@@ -24,6 +24,7 @@ mod interrupts;
 mod journal;
 mod keys;
 mod limits;
+mod long_poll;
 mod messages;
 mod metrics;
 pub mod models;

@@ -1,7 +1,6 @@
 //! `/sessions`: create, list, read, wait for, delete, cancel and retry.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
@@ -18,11 +17,11 @@ use super::app::{App, Asking, Shared};
 use super::auth::Pass;
 use super::body::read_json;
 use super::error::ServerError;
+use super::long_poll::Patience;
 use super::models::{NewSessionBody, SessionResponse, SessionStatus, SessionSummary};
 use super::params::{LONGEST_SEARCH, Query, SessionPath};
 use super::problems::problems;
 use super::reading::{At, Reading, present};
-use super::telemetry::LongPoll;
 use crate::domain::access::Actor;
 use crate::domain::scope::Scope;
 use crate::domain::search::Needle;
@@ -192,28 +191,13 @@ async fn get_session(
     asking: Asking,
     mut query: Query,
 ) -> Result<Response, ServerError> {
-    let wait = query.boolean("wait").unwrap_or(false);
-    let timeout = query.timeout("timeout");
+    let patience = Patience::read(&mut query);
     query.check()?;
-    if !wait || timeout.is_some_and(|timeout| timeout.is_zero()) {
+    let Some(patience) = patience else {
         return Ok(Json(SessionResponse::from(app.engine.session(id).await?)).into_response());
-    }
+    };
     let _waiting = app.waiting_permit(asking)?;
-    let view = poll(&app, pass, id, timeout).await?;
-    let mut response = Json(SessionResponse::from(view)).into_response();
-    response.extensions_mut().insert(LongPoll);
-    Ok(response)
-}
-
-/// Waits; a server that stops answers with the session as it is. What happens after a key was revoked is told to nobody who
-/// has shown it.
-async fn poll(app: &App, pass: Pass, id: SessionId, timeout: Option<Duration>) -> Result<SessionView, ServerError> {
-    tokio::select! {
-        biased;
-        () = app.gate.until_over(&app.engine, pass) => Err(ServerError::Unauthorized),
-        view = app.engine.wait(id, timeout) => Ok(view?),
-        () = app.stopping.cancelled() => Ok(app.engine.session(id).await?),
-    }
+    patience.wait(&app, pass, id).await
 }
 
 /// Delete a session

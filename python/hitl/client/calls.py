@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar, cast
 from urllib.parse import quote
@@ -414,18 +414,50 @@ def wait(session_id: str, timeout: float | None = None) -> Generator[Call[Any], 
 
     timeout: seconds in all; after them the session comes back still `running`. None waits as long as it takes.
     """
-    deadline = None if timeout is None else time.monotonic() + timeout
+    return (yield from _until(session_id, _deadline(timeout)))
+
+
+def ask(
+    session_id: str,
+    message: Message,
+    timeout: float | None = None,
+    *,
+    webhook: Mapping[str, Any] | None = None,
+    idempotency_key: str | None = None,
+) -> Generator[Call[Any], Any, Session]:
+    """Send a message and wait for what comes of it; `wait` says when that is.
+
+    Where this fails on the way, the turn may be at work all the same; under the same `idempotency_key` it can be asked
+    again, and nothing is sent twice.
+    """
+    deadline = _deadline(timeout)
+    call = send_message(session_id, message, webhook=webhook, idempotency_key=idempotency_key)
+    left = _poll_before(deadline)
+    query = {"wait": "true", "timeout": left}
+    sent = yield from replace(cast(Call[Session | None], call), read=_read_waited, query=query, patience=left)
+    if sent is not None and (sent.status != "running" or _is_past(deadline)):
+        return sent
+    return (yield from _until(session_id, deadline))
+
+
+def _until(session_id: str, deadline: float | None) -> Generator[Call[Any], Any, Session]:
     while True:
-        left = LONG_POLL if deadline is None else max(0.0, min(LONG_POLL, deadline - time.monotonic()))
-        session = yield from get_session(session_id, wait=True, timeout=left)
-        if session.status != "running" or (deadline is not None and time.monotonic() >= deadline):
+        session = yield from get_session(session_id, wait=True, timeout=_poll_before(deadline))
+        if session.status != "running" or _is_past(deadline):
             return session
 
 
-def ask(session_id: str, message: Message, timeout: float | None = None) -> Generator[Call[Any], Any, Session]:
-    """Send a message and wait for what comes of it; `wait` says when that is."""
-    yield from send_message(session_id, message)
-    return (yield from wait(session_id, timeout))
+def _deadline(timeout: float | None) -> float | None:
+    return None if timeout is None else time.monotonic() + timeout
+
+
+def _is_past(deadline: float | None) -> bool:
+    return deadline is not None and time.monotonic() >= deadline
+
+
+def _poll_before(deadline: float | None) -> float:
+    """Seconds of the next poll."""
+    return LONG_POLL if deadline is None else max(0.0, min(LONG_POLL, deadline - time.monotonic()))
 
 
 # --- shared ---
@@ -467,6 +499,11 @@ def _key(idempotency_key: str | None) -> Mapping[str, str]:
 
 def _read_session(data: Any, _: httpx2.Response) -> Session:
     return Session.from_json(data)
+
+
+def _read_waited(data: Any, response: httpx2.Response) -> Session | None:
+    """None of a server of before, which takes the message and does not wait."""
+    return None if response.status_code == httpx2.codes.ACCEPTED else Session.from_json(data)
 
 
 def _read_accepted(data: Any, _: httpx2.Response) -> Accepted:

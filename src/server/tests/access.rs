@@ -151,6 +151,25 @@ async fn a_webhook_is_for_who_may_read_what_it_is_told() {
 }
 
 #[tokio::test]
+async fn to_wait_for_what_comes_of_a_message_is_to_read() {
+    let client = Client::new().await;
+    let reader = key(&client, "reader", &[Scope::Read]).await;
+    for (scopes, name, may) in [(&[Scope::Send][..], "teller", false), (&[Scope::Send, Scope::Read], "both", true)] {
+        let secret = key(&client, name, scopes).await;
+        let session = as_key(&client, &secret, Method::POST, "/sessions", None).await.json();
+        let path = format!("/sessions/{}/messages", session["session_id"].as_str().unwrap());
+        let body = json!({"content": "hello"});
+        let sent = as_key(&client, &secret, Method::POST, &format!("{path}?wait=1"), Some(&body)).await;
+        let kept = as_key(&client, &reader, Method::GET, &path, None).await.json();
+        if may {
+            assert_eq!((sent.status.as_u16(), &sent.json()["status"]), (200, &json!("idle")));
+        } else {
+            assert_eq!((sent.code().as_str(), kept), ("missing_scope", json!([])));
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_refusal_names_the_scope_that_is_missing() {
     let client = Client::new().await;
     let reader = key(&client, "reader", &[Scope::Read]).await;

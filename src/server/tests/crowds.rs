@@ -119,6 +119,12 @@ async fn one_client_cannot_wait_for_everything_at_once() {
     let refused = within(client.get(&path)).await;
     assert_eq!((refused.status.as_u16(), refused.code().as_str()), (429, "too_many_waiting"));
     assert_eq!(refused.header("retry-after"), Some("5"));
+    // Nor by way of a message, which is then not sent.
+    let other = client.session().await;
+    let messages = format!("{other}/messages");
+    let refused = within(client.post(&format!("{messages}?wait=1"), json!({"content": "hang"}))).await;
+    assert_eq!((refused.status.as_u16(), refused.code().as_str()), (429, "too_many_waiting"));
+    assert_eq!(client.get(&messages).await.json(), json!([]));
     let stream = opened(&client, "/events").await;
     assert_eq!(stream.status(), StatusCode::TOO_MANY_REQUESTS);
     drop(stream);

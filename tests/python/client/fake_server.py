@@ -331,9 +331,7 @@ class FakeServer:
         match method, rest:
             case "GET", []:
                 if request.query.get("wait") == "true":
-                    await self._wait(session, float(request.query["timeout"]) if "timeout" in request.query else None)
-                    if session.id not in self.sessions:
-                        return problem(404, "Session deleted", "session_deleted")
+                    return await self._waited(session, request)
                 return Answer(body=session.to_json())
             case "DELETE", []:
                 await self._delete(session.id)
@@ -349,6 +347,8 @@ class FakeServer:
                 task = self._loop.create_task(self._turn(session, request.body.get("content")))
                 self._turns.add(task)
                 task.add_done_callback(self._turns.discard)
+                if request.query.get("wait") == "true":
+                    return await self._waited(session, request)
                 return Answer(202, {"session_id": session.id, "status": "running"})
             case "POST", ["resume"]:
                 return await self._resume(session, request.body["interrupt_id"], request.body["value"])
@@ -386,6 +386,12 @@ class FakeServer:
             session.response = {"role": "assistant", "content": content}
             session.messages.append(session.response)
             await self.change(session, "idle")
+
+    async def _waited(self, session: FakeSession, request: Request) -> Answer:
+        await self._wait(session, float(request.query["timeout"]) if "timeout" in request.query else None)
+        if session.id not in self.sessions:
+            return problem(404, "Session deleted", "session_deleted")
+        return Answer(body=session.to_json())
 
     async def _wait(self, session: FakeSession, timeout: float | None) -> None:
         def is_over() -> bool:

@@ -30,6 +30,7 @@ from tests.python.client.fake_server import Answer, FakeServer, problem
 from tools import blocking_client
 
 Connect = Callable[..., Any]
+RUNNING = {"session_id": "s", "status": "running", "response": None, "error": None, "interrupts": None}
 
 
 def test_the_blocking_client_is_what_is_made_of_the_one_for_asyncio() -> None:
@@ -120,19 +121,54 @@ async def test_several_answers_go_in_one_request(connect: Connect, server: FakeS
 
 
 async def test_waiting_ends_at_the_timeout_with_a_running_session(connect: Connect, server: FakeServer) -> None:
-    running = {"session_id": "s", "status": "running", "response": None, "error": None, "interrupts": None}
-    server.override("GET", "/sessions/s", Answer(body=running), Answer(body=running))
+    server.override("GET", "/sessions/s", Answer(body=RUNNING), Answer(body=RUNNING))
     async with connect() as client:
         assert (await client.wait("s", timeout=0)).status == "running"
     assert server.requests[0].query == {"wait": "true", "timeout": "0.0"}
 
 
 async def test_waiting_goes_on_while_the_session_runs(connect: Connect, server: FakeServer) -> None:
-    running = {"session_id": "s", "status": "running", "response": None, "error": None, "interrupts": None}
-    server.override("GET", "/sessions/s", Answer(body=running), Answer(body={**running, "status": "idle"}))
+    server.override("GET", "/sessions/s", Answer(body=RUNNING), Answer(body={**RUNNING, "status": "idle"}))
     async with connect() as client:
         assert (await client.wait("s")).status == "idle"
     assert len(server.requests) == 2
+
+
+async def test_asking_takes_one_request(connect: Connect, server: FakeServer) -> None:
+    server.override("POST", "/sessions/s/messages", Answer(body={**RUNNING, "status": "idle"}))
+    async with connect() as client:
+        assert (await client.ask("s", "hello", idempotency_key="k")).status == "idle"
+    (request,) = server.requests
+    assert (request.method, request.path) == ("POST", "/sessions/s/messages")
+    assert request.query == {"wait": "true", "timeout": "30.0"}
+    assert request.body == {"role": "user", "content": "hello"}
+    assert request.headers["idempotency-key"] == "k"
+
+
+async def test_asking_goes_on_waiting_while_the_session_runs(connect: Connect, server: FakeServer) -> None:
+    server.override("POST", "/sessions/s/messages", Answer(body=RUNNING))
+    server.override("GET", "/sessions/s", Answer(body=RUNNING), Answer(body={**RUNNING, "status": "idle"}))
+    async with connect() as client:
+        assert (await client.ask("s", "hello")).status == "idle"
+    assert [request.method for request in server.requests] == ["POST", "GET", "GET"]
+
+
+async def test_asking_ends_at_the_timeout_with_a_running_session(connect: Connect, server: FakeServer) -> None:
+    server.override("POST", "/sessions/s/messages", Answer(body=RUNNING))
+    async with connect() as client:
+        assert (await client.ask("s", "hello", timeout=0)).status == "running"
+    assert len(server.requests) == 1
+
+
+async def test_a_server_that_takes_the_message_and_does_not_wait_is_polled(
+    connect: Connect, server: FakeServer
+) -> None:
+    accepted = {"session_id": "s", "status": "running"}
+    server.override("POST", "/sessions/s/messages", Answer(202, accepted, {"location": "/sessions/s"}))
+    server.override("GET", "/sessions/s", Answer(body={**RUNNING, "status": "idle"}))
+    async with connect() as client:
+        assert (await client.ask("s", "hello")).status == "idle"
+    assert server.requests[1].query == {"wait": "true", "timeout": "30.0"}
 
 
 async def test_a_failed_turn_is_a_result_and_no_exception(connect: Connect) -> None:
