@@ -146,7 +146,7 @@ bench: $(VENV)/.tools ## Build for speed and compare with others, in about ten m
 	$(IN_VENV) maturin develop --locked --release $(if $(UV),--uv)
 	$(IN_VENV) python -m benchmarks $(ARGS)
 
-bench-full: $(VENV)/.tools ## The same at full size, about 40 minutes; writes docs/performance.md
+bench-full: $(VENV)/.tools ## The same at full size, an hour on a quiet machine; writes docs/performance.md
 	$(IN_VENV) maturin develop --locked --release $(if $(UV),--uv)
 	$(IN_VENV) python -m benchmarks --full --docs $(ARGS)
 

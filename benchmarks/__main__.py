@@ -1,7 +1,7 @@
 """`make bench` and `make bench-full`: hitl by itself, everybody side by side, then how it grows.
 
     python -m benchmarks                # the short one, about ten minutes
-    python -m benchmarks --full         # the one that docs/performance.md shows, about 40 minutes
+    python -m benchmarks --full         # the one that docs/performance.md shows, an hour on a quiet machine
     python -m benchmarks --smoke        # does it work? figures mean nothing
 
 Prints tables and goals; writes `results.json`, `results.md` and a picture for each curve into `--out`. With `--docs`
@@ -94,10 +94,13 @@ def main() -> None:
     if not options.smoke:
         machine.refuse_debug_build()
     chosen = "full" if options.full else "smoke" if options.smoke else "short"
-    for report in measure(options.part or PARTS, chosen, options.only, options.environments):
-        report.write(options.out)
-        if options.docs:
-            write_page(report, machine.ROOT / "docs")
+    try:
+        for report in measure(options.part or PARTS, chosen, options.only, options.environments):
+            report.write(options.out)
+            if options.docs:
+                write_page(report, machine.ROOT / "docs")
+    except bench_contenders.TooNoisyError as noisy:
+        raise SystemExit(str(noisy)) from noisy
     print(report.text())
     print(f"\nwritten to {options.out}")
 

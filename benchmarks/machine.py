@@ -8,7 +8,7 @@ import platform
 import subprocess
 import time
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from benchmarks.report import percentiles
 
@@ -29,21 +29,39 @@ def describe() -> dict[str, Any]:
         "changed": bool(_git("status", "--porcelain", "--untracked-files=no")),
         "load": load_average(),
         "nice": os.nice(0),
-        "ticks": _ticks(),
+        "ticks": ticks(),
     }
 
 
 def end(described: dict[str, Any]) -> None:
     """Add what is known after the last measurement: the load, and what a virtual machine's host took of its CPU."""
     described["load_after"] = load_average()
-    stolen, passed = (now - then for now, then in zip(_ticks(), described["ticks"], strict=True))
-    described["stolen_percent"] = round(100 * stolen / max(1, passed), 1)
+    then = Ticks(*described["ticks"])
+    now = ticks()
+    described["stolen_percent"] = round(100 * (now.stolen - then.stolen) / max(1, now.passed - then.passed), 1)
 
 
-def _ticks() -> tuple[int, int]:
-    """Ticks of all cores: taken by the host, and all there were (proc(5))."""
-    ticks = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
-    return ticks[7], sum(ticks)
+class Ticks(NamedTuple):
+    """Of all cores since the machine was started (proc(5)): those that the virtual machine's host took, those in which
+    anything was at work, the host's among them, and all there were."""
+
+    stolen: int
+    busy: int
+    passed: int
+
+
+def ticks() -> Ticks:
+    """Until now."""
+    counted = [int(each) for each in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]]
+    user, nice, system, _idle, _waits_for_disk, interrupts, soft_interrupts, stolen = counted
+    return Ticks(stolen, user + nice + system + interrupts + soft_interrupts + stolen, sum(counted))
+
+
+def taken_by_others(then: Ticks, now: Ticks, own_seconds: float) -> float:
+    """Which part of the CPU the host and other processes took between two moments, 0 to 1, when one's own processes
+    took `own_seconds` of it. What the kernel does for these without counting it as theirs is in it."""
+    own = own_seconds * os.sysconf("SC_CLK_TCK")
+    return max(0.0, (now.busy - then.busy - own) / max(1, now.passed - then.passed))
 
 
 def load_average() -> float:

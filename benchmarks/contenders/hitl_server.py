@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from benchmarks.contenders.connections import Requests
 from benchmarks.contenders.host import arguments, directory, serve
-from benchmarks.contenders.sessions import SessionServer
+from benchmarks.contenders.sessions import Question, SessionServer
 from benchmarks.served import Served
 
 PATIENCE = 90.0
@@ -23,6 +24,10 @@ class HitlServer(SessionServer):
         path = directory() / "hitl.db"
         self._served = Served("pair", path, isolation, *flags, in_memory=in_memory)
         self.url = self._served.url
+
+    def ask(self, session: str) -> Requests[Question]:
+        """In one request."""
+        return self.asked(session, (yield "POST", f"/sessions/{session}/messages?wait=true", {"content": "go"}))
 
     def settle(self) -> None:
         """Until what waits is parked."""

@@ -1,5 +1,10 @@
-"""Restate: its server, written in Rust, and a service of its Python SDK; spoken to over HTTP. Argument: after how many
-seconds a workflow that waits leaves the service's memory, 60 by default."""
+"""Restate: its server, written in Rust, and a service of its Python SDK; spoken to over HTTP.
+
+Arguments: how a client gets to know the question, and after how many seconds a workflow that waits leaves the service's
+memory, 60 by default. With `waits` one workflow does the job, and a handler beside it waits until it asks. With
+`replies` what comes before the question is a handler of its own, whose reply is the question; it starts the workflow
+that waits for the answer.
+"""
 
 from __future__ import annotations
 
@@ -47,6 +52,32 @@ async def answer(context: restate.WorkflowSharedContext, value: str) -> None:
     await context.promise("answer").resolve(value)
 
 
+before = restate.VirtualObject("Before")
+after = restate.Workflow("After")
+
+
+@before.handler()
+async def begin(context: restate.ObjectContext, message: str) -> object:
+    """The job up to the question."""
+    await context.run_typed("first", work, number=1)
+    context.workflow_send(finish, key=context.key(), arg=message)
+    return {"type": "question", "prompt": "Go on?"}
+
+
+@after.main()
+async def finish(context: restate.WorkflowContext, message: str) -> str:
+    """The rest of it."""
+    said = await context.promise("answer").value()
+    await context.run_typed("second", work, number=2)
+    return str(said)
+
+
+@after.handler()
+async def resolve(context: restate.WorkflowSharedContext, value: str) -> None:
+    """The answer."""
+    await context.promise("answer").resolve(value)
+
+
 def serve_job() -> None:
     """Serve the job on the port that is the first argument."""
     config = hypercorn.Config()
@@ -55,7 +86,7 @@ def serve_job() -> None:
     config.keep_alive_timeout = 2**31 - 1
     config.keep_alive_max_requests = 2**31 - 1
     config.accesslog = None
-    asyncio.run(hypercorn.asyncio.serve(restate.app([job]), config))
+    asyncio.run(hypercorn.asyncio.serve(restate.app([job, before, after]), config))
 
 
 class RestateService(Http[str]):
@@ -68,7 +99,9 @@ class RestateService(Http[str]):
         package = json.loads((Path(sys.prefix) / "node_modules/@restatedev/restate-server/package.json").read_text())
         (program,) = Path(sys.prefix).glob("node_modules/@restatedev/restate-server-*/bin/restate-server")
         self.settings = f"durable: restate-server {package['version']} as it comes, one node; HTTP/2 to the service"
-        self._inactivity = float(arguments()[0]) if arguments() else 60.0
+        form, *inactivity = arguments()
+        self._replies = {"waits": False, "replies": True}[form]
+        self._inactivity = float(inactivity[0]) if inactivity else 60.0
         self.settings += f", inactivity-timeout={self._inactivity:g} s"
         service, ingress, admin, node = free_ports(4)
         serve_service = f"from {__spec__.name} import serve_job; serve_job()"
@@ -100,13 +133,17 @@ class RestateService(Http[str]):
 
     def ask(self, session: None) -> Requests[str]:
         key = str(uuid.uuid4())
-        yield "POST", f"/Job/{key}/run/send", "go"
-        yield "POST", f"/Job/{key}/asked", None
+        if self._replies:
+            yield "POST", f"/Before/{key}/begin", "go"
+        else:
+            yield "POST", f"/Job/{key}/run/send", "go"
+            yield "POST", f"/Job/{key}/asked", None
         return key
 
     def answer(self, asked: str) -> Requests[str]:
-        yield "POST", f"/Job/{asked}/answer", "done"
-        said: str = yield "GET", f"/restate/workflow/Job/{asked}/attach", None
+        workflow, handler = ("After", "resolve") if self._replies else ("Job", "answer")
+        yield "POST", f"/{workflow}/{asked}/{handler}", "done"
+        said: str = yield "GET", f"/restate/workflow/{workflow}/{asked}/attach", None
         return said
 
     def settle(self) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from benchmarks.contenders.connections import Requests
 from benchmarks.contenders.host import Http
 
@@ -17,10 +19,14 @@ class SessionServer(Http[Question]):
 
     def ask(self, session: str) -> Requests[Question]:
         yield "POST", f"/sessions/{session}/messages", {"content": "go"}
-        asked = yield "GET", f"/sessions/{session}?wait=true", None
-        if asked["status"] != "interrupted":
-            raise RuntimeError(f"the session is {asked['status']}: {asked['error']}")
-        return session, asked["interrupts"][0]["interrupt_id"]
+        return self.asked(session, (yield "GET", f"/sessions/{session}?wait=true", None))
+
+    @staticmethod
+    def asked(session: str, told: Any) -> Question:
+        """What the session asks; `told` is how it stands."""
+        if told["status"] != "interrupted":
+            raise RuntimeError(f"the session is {told['status']}: {told['error']}")
+        return session, told["interrupts"][0]["interrupt_id"]
 
     def answer(self, asked: Question) -> Requests[str]:
         session, interrupt_id = asked

@@ -12,7 +12,10 @@ class Entry(NamedTuple):
     """One contender: `module` of this package, started with `arguments` in the environment of that name.
 
     `paused` sessions are left waiting when memory is measured, under `arguments_paused` where they differ, by that many
-    clients.
+    clients; none where it is 0.
+
+    A contender that does the job in several ways has an entry for each, with its `form`: which of them is the best
+    depends on the load, and the tables show that one.
     """
 
     name: str
@@ -22,10 +25,19 @@ class Entry(NamedTuple):
     paused: int = MANY
     clients_paused: int = 32
     arguments_paused: tuple[str, ...] | None = None
+    form: str = ""
+
+    @property
+    def title(self) -> str:
+        """Tells it from every other entry."""
+        return f"{self.name}, {self.form}" if self.form else self.name
 
 
 # What waits leaves memory after a minute by default, as it does in Restate: too long for a benchmark to wait.
 _SOON = ("--park-after", "1")
+
+_LANGGRAPH = "LangGraph, SQLite saver"
+_RESTATE = "Restate"
 
 REFERENCE = "hitl, task"
 """What the others are compared with."""
@@ -42,11 +54,22 @@ CONTENDERS = (
     Entry("hitl, task, memory store", "hitl_server", ("task", "memory"), arguments_paused=("task", "memory", *_SOON)),
     Entry("hitl, in process", "hitl_run"),
     Entry("a process a turn (forkserver)", "forkserver", paused=40, clients_paused=4),
-    Entry("LangGraph, SQLite saver", "langgraph_saver", environment="langgraph"),
+    Entry(_LANGGRAPH, "langgraph_saver", environment="langgraph", form="a thread a client"),
+    Entry(_LANGGRAPH, "langgraph_saver", ("4",), "langgraph", paused=0, form="four threads"),
+    Entry(_LANGGRAPH, "langgraph_async", environment="langgraph", paused=0, form="asynchronous"),
     Entry("LangGraph dev server", "langgraph_dev", environment="langgraph_dev", paused=300),
     # At the interval that is quick for one client, a few hundred that wait would do nothing but look.
     Entry("DBOS, SQLite", "dbos_workflow", ("sqlite", "0.01"), "dbos", paused=300, arguments_paused=("sqlite", "1")),
     Entry("DBOS, Postgres", "dbos_workflow", ("postgres",), "dbos", paused=300),
-    Entry("Restate", "restate_service", environment="restate", paused=1_000, arguments_paused=("1",)),
+    Entry(
+        _RESTATE,
+        "restate_service",
+        ("waits",),
+        "restate",
+        1_000,
+        arguments_paused=("waits", "1"),
+        form="the question awaited",
+    ),
+    Entry(_RESTATE, "restate_service", ("replies",), "restate", paused=0, form="the question a reply"),
     Entry("OpenAI Agents SDK", "openai_agents_run", environment="openai_agents"),
 )
