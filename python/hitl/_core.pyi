@@ -126,12 +126,21 @@ def remove_policy(address: str) -> dict[str, Any] | None:
     `StoreError`.
     """
 
-def try_policy(text: str, tool: str, args: object, agent: str | None = None) -> list[dict[str, Any]]:
+def try_policy(
+    text: str,
+    tool: str,
+    args: object,
+    agent: str | None = None,
+    source: str | None = None,
+    metadata: Mapping[str, Any] | None = None,
+) -> list[dict[str, Any]]:
     """What each rule of a policy (the text of its file) makes of a call, up to the first that clearly matches: a list
     of `{"name", "effect", "look", "failed", "reason"}`; `look` is `other_tool`, `other_agent` or `untrue`, and of those
     that have a say `decides` for the strictest, and else `failed` or `matched`.
 
-    Raises `ValueError`, which names the line, where the text is no policy.
+    `metadata` is an object, or None.
+
+    Raises `ValueError`, which names the line, where the text is no policy; `TypeError`.
     """
 
 def init_logging(level: str, format: str) -> bool:

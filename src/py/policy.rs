@@ -1,13 +1,13 @@
 //! What the rules of a policy file say about a call, and the policy that is in a store, as Python functions.
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
 use super::convert::to_json;
 use super::keys::with;
 use crate::domain::access::Actor;
-use crate::domain::policy::{Call, CheckedPolicy, RuleOutcome, RuleSets, Rules, file};
+use crate::domain::policy::{Call, CheckedPolicy, Origin, RuleOutcome, RuleSets, Rules, file};
 use crate::engine::access::pushed_policy;
 use crate::store::{Store, StoreExt, open};
 
@@ -49,19 +49,27 @@ fn remove_policy<'py>(py: Python<'py>, address: &str) -> PyResult<Option<Bound<'
 
 /// What each rule of a policy (the text of its file) makes of a call, up to the first that clearly matches: a list of
 /// `{"name", "effect", "look", "failed", "reason"}`, where `look` is `other_tool`, `other_agent` or `untrue`, and of those
-/// that have a say `decides` for the strictest, and else `failed` or `matched`. Raises `ValueError`, which names the line,
-/// where the text is no policy.
+/// that have a say `decides` for the strictest, and else `failed` or `matched`. `metadata` is an object, or None. Raises
+/// `ValueError`, which names the line, where the text is no policy; `TypeError`.
 #[pyfunction]
-#[pyo3(signature = (text, tool, args, agent = None))]
+#[pyo3(signature = (text, tool, args, agent = None, source = None, metadata = None))]
 fn try_policy<'py>(
     text: &str,
     tool: &str,
     args: &Bound<'py, PyAny>,
     agent: Option<&str>,
+    source: Option<&str>,
+    metadata: Option<&Bound<'py, PyAny>>,
 ) -> PyResult<Bound<'py, PyAny>> {
     let rules = file::read(text).map_err(|error| PyValueError::new_err(error.to_string()))?;
     let arguments = to_json(args, "args")?;
-    let call = Call { tool, args: &arguments, agent };
+    let metadata = match metadata.map(|metadata| to_json(metadata, "metadata")).transpose()? {
+        None => None,
+        Some(Value::Object(members)) => Some(members),
+        Some(_) => return Err(PyTypeError::new_err("metadata must be an object or None")),
+    };
+    let origin = Some(Origin { source, metadata: metadata.as_ref() });
+    let call = Call { tool, args: &arguments, agent, origin };
     let none = Rules::default();
     let ruling = RuleSets { session: &none, server: &rules }.ruling(call);
     let deciding = ruling.deciding().map(|matched| matched.name.as_str());

@@ -54,14 +54,23 @@ def try_call(
         typer.Option("--policy", envvar="HITL_POLICY", help="The policy file.", show_default=False),
     ] = Path("policy.toml"),
     agent: Annotated[str | None, typer.Option("--agent", help="The name of the agent that calls.")] = None,
+    source: Annotated[
+        str | None, typer.Option("--source", help="Where the tool is from, when not the agent's own: mcp:files.")
+    ] = None,
+    metadata: Annotated[
+        str | None,
+        typer.Option("--metadata", help='What the agent\'s code says of the call, as JSON: \'{"tenant": "acme"}\'.'),
+    ] = None,
     json: AsJson = False,
 ) -> None:
     """Show which rule decides over a call, and what the others made of it. Nothing is called."""
     from hitl import _core
 
     text = _text(policy, "--policy names the file; docs/policy.md shows what is in it")
+    arguments = _object("the arguments are", args, '{"path": "/tmp/x"}')
+    said = None if metadata is None else _object("--metadata is", metadata, '{"tenant": "acme"}')
     try:
-        looks = _core.try_policy(text, tool, _arguments(args), agent)
+        looks = _core.try_policy(text, tool, arguments, agent, source, said)
     except ValueError as error:
         _unusable(policy, error)
     decides = next((look for look in looks if look["look"] == "decides"), None)
@@ -191,14 +200,14 @@ def _store_errors() -> Iterator[None]:
         raise Failure(str(error), error.hint or "name it with --store", exit_codes.USAGE) from error
 
 
-def _arguments(text: str) -> dict[str, Any]:
+def _object(what: str, text: str, example: str) -> dict[str, Any]:
     try:
-        arguments = read_json(text)
+        members = read_json(text)
     except ValueError as error:
-        usage_error(f"the arguments are not JSON: {error}", """for example '{"path": "/tmp/x"}'""")
-    if not isinstance(arguments, dict):
-        usage_error("the arguments are no JSON object", """for example '{"path": "/tmp/x"}'""")
-    return arguments
+        usage_error(f"{what} not JSON: {error}", f"for example '{example}'")
+    if not isinstance(members, dict):
+        usage_error(f"{what} no JSON object", f"for example '{example}'")
+    return members
 
 
 def _says(look: dict[str, Any]) -> str:

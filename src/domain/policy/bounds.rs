@@ -7,7 +7,9 @@ use cel::common::ast::{
 /// How deep an expression may nest, so that no stack overflows when it is read and evaluated.
 pub const MAX_DEPTH: usize = 48;
 /// What an expression can look at.
-const VARIABLES: [&str; 3] = ["tool", "args", "agent"];
+const VARIABLES: [&str; 5] = ["tool", "args", "agent", "source", "metadata"];
+/// Those of any size.
+const LARGE: [&str; 2] = ["args", "metadata"];
 /// What `type(...)` can be compared with.
 const TYPES: [&str; 10] = ["bool", "bytes", "double", "int", "list", "map", "null_type", "string", "type", "uint"];
 
@@ -182,11 +184,11 @@ fn check_name(name: &str, around: Around<'_>) -> Result<(), String> {
         }
         Around::Nothing | Around::Range => false,
     };
-    if matches!(around, Around::Loop(_)) && !is_bound && name == "args" {
-        return Err("looks at args inside of a loop over it, which could take for ever".to_owned());
+    if matches!(around, Around::Loop(_)) && !is_bound && LARGE.contains(&name) {
+        return Err(format!("looks at {name} inside of a loop, which could take for ever"));
     }
     if is_bound || VARIABLES.contains(&name) || TYPES.contains(&name) {
         return Ok(());
     }
-    Err(format!("there is no variable {name:?}; there are tool, args and agent"))
+    Err(format!("there is no variable {name:?}; there are tool, args, agent, source and metadata"))
 }

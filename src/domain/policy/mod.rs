@@ -14,7 +14,7 @@ mod ruling;
 mod verdict;
 mod why;
 
-pub use call::Call;
+pub use call::{Call, Origin};
 pub use predicate::{MAX_ARGS, MAX_LENGTH};
 pub use pushed::{CheckedPolicy, PolicyChange, PushedPolicy, digest};
 pub use rule::{Effect, Rule};

@@ -18,12 +18,13 @@ use super::call::Call;
 use super::nesting;
 use super::patterns::{self, Patterns};
 use super::why::{kind, why};
+use crate::domain::JsonObject;
 use crate::domain::apart;
 use crate::domain::payload::json_size;
 
 /// The most characters of an expression.
 pub const MAX_LENGTH: usize = 1000;
-/// Bytes of arguments as compact JSON that are looked at, by an expression that looks at them once; by one that does so
+/// Bytes of arguments and metadata as compact JSON that are looked at, by an expression that looks at them once; by one that does so
 /// several times so many times fewer.
 pub const MAX_ARGS: usize = 1024 * 1024;
 
@@ -44,6 +45,9 @@ pub struct ExpressionVariables {
     tool: cel::Value,
     agent: cel::Value,
     args: cel::Value,
+    /// Where the tool is from, and what the code says of the call. An expression that looks at them where nobody knows
+    /// cannot tell.
+    origin: Option<(cel::Value, cel::Value)>,
 }
 
 impl Predicate {
@@ -69,15 +73,16 @@ impl Predicate {
         apart::takes_its_time();
         let most = MAX_ARGS / self.times;
         if scope.size > most {
-            return Err(format!(
-                "the arguments are {} bytes of JSON, of which at most {most} are looked at",
-                scope.size
-            ));
+            return Err(too_large(scope.size, most));
         }
         let mut context = Context::with_env(Arc::clone(&ENV));
         context.add_variable_from_value("tool", scope.tool.clone());
         context.add_variable_from_value("agent", scope.agent.clone());
         context.add_variable_from_value("args", scope.args.clone());
+        if let Some((source, metadata)) = &scope.origin {
+            context.add_variable_from_value("source", source.clone());
+            context.add_variable_from_value("metadata", metadata.clone());
+        }
         let patterns = self.patterns.clone();
         context
             .add_function(patterns::FUNCTION, move |text: Arc<String>, number: u64| -> Result<bool, ExecutionError> {
@@ -99,19 +104,28 @@ impl ExpressionVariables {
     /// Those of `call`.
     ///
     /// # Errors
-    /// Its arguments are too large to be looked at.
+    /// Its arguments, and what comes with them, are too large to be looked at.
     pub fn of(call: Call<'_>) -> Result<Self, String> {
-        let size = json_size(call.args);
+        let metadata = call.origin.and_then(|origin| origin.metadata);
+        let size = json_size(call.args).saturating_add(metadata.map_or(0, json_size));
         if size > MAX_ARGS {
-            return Err(format!("the arguments are {size} bytes of JSON, of which at most {MAX_ARGS} are looked at"));
+            return Err(too_large(size, MAX_ARGS));
         }
+        let text = |text: Option<&str>| text.map_or(cel::Value::Null, |text| text.to_owned().into());
         Ok(Self {
             size,
             tool: call.tool.to_owned().into(),
-            agent: call.agent.map_or(cel::Value::Null, |agent| agent.to_owned().into()),
+            agent: text(call.agent),
             args: value(call.args),
+            origin: call
+                .origin
+                .map(|origin| (text(origin.source), object(origin.metadata.unwrap_or(&JsonObject::new())))),
         })
     }
+}
+
+fn too_large(size: usize, most: usize) -> String {
+    format!("the arguments and metadata are {size} bytes of JSON, of which at most {most} are looked at")
 }
 
 fn parse(source: &str) -> Result<Predicate, String> {
@@ -143,10 +157,12 @@ fn value(json: &Value) -> cel::Value {
         },
         Value::String(text) => text.as_str().into(),
         Value::Array(items) => cel::Value::List(Arc::new(items.iter().map(value).collect())),
-        Value::Object(members) => {
-            let members: HashMap<String, cel::Value> =
-                members.iter().map(|(name, member)| (name.clone(), value(member))).collect();
-            members.into()
-        }
+        Value::Object(members) => object(members),
     }
+}
+
+fn object(members: &JsonObject) -> cel::Value {
+    let members: HashMap<String, cel::Value> =
+        members.iter().map(|(name, member)| (name.clone(), value(member))).collect();
+    members.into()
 }

@@ -2,6 +2,7 @@ mod bounds;
 mod failing;
 mod fuzz;
 mod model;
+mod origin;
 mod stack;
 
 use proptest::prelude::*;
@@ -36,7 +37,7 @@ fn rules(rules: impl IntoIterator<Item = Rule>) -> Rules {
 }
 
 fn call(args: &Value) -> Call<'_> {
-    Call { tool: "pay", args, agent: Some("bank") }
+    Call { tool: "pay", args, agent: Some("bank"), origin: Some(Origin::default()) }
 }
 
 /// The first rule that has a say in a call.
@@ -168,7 +169,7 @@ fn an_expression_that_cannot_tell_is_never_false() {
         let matched = first_say(&rules([when(effect, "args.missing")]), call(&args)).unwrap();
         assert_eq!(matched.effect, at_least);
     }
-    let nothing = Call { tool: "pay", args: &json!(null), agent: None };
+    let nothing = Call { agent: None, ..call(&Value::Null) };
     let allow = rules([when(Effect::Allow, "args.amount < 5")]);
     assert_eq!(first_say(&allow, nothing).unwrap().effect, Effect::Ask);
 }
@@ -234,7 +235,7 @@ fn what_is_wrong_with_rules_is_said_by_place() {
         ]
     );
     assert_eq!(said[4], "3.name: another rule has the name \"a\"");
-    assert_eq!(said[5], "3.when: there is no variable \"arg\"; there are tool, args and agent");
+    assert_eq!(said[5], "3.when: there is no variable \"arg\"; there are tool, args, agent, source and metadata");
     assert_eq!(said.len(), 6);
 }
 

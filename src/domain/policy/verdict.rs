@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use super::call::Call;
+use super::call::{Call, Origin};
 use super::rule::Effect;
 use super::rules::Matched;
 use super::ruling::{RuleSets, Ruling};
@@ -77,7 +77,8 @@ impl RuleSets<'_> {
             return Evaluation { proposed, ..Evaluation::default() };
         }
         let args = ask.payload.get("tool_args").unwrap_or(&Value::Null);
-        let call = Call { tool: scope.tool, args, agent: scope.agent };
+        let origin = Some(Origin { source: scope.tool_source, metadata: ask.metadata.as_ref() });
+        let call = Call { tool: scope.tool, args, agent: scope.agent, origin };
         let edited = match &proposed {
             Some(Ok(Decision::Edit { args })) => self.ruling(Call { args: &Value::Object(args.clone()), ..call }),
             _ => Ruling::default(),
@@ -137,7 +138,8 @@ pub fn objection(answered: &Interrupt, standing: RuleSets<'_>, by: Option<&Actor
     let Some((args, place)) = would_run(answered) else { return Ok(()) };
     let tool = answered.payload.get("tool_name").and_then(Value::as_str).filter(|_| is_tool);
     let Some(tool) = tool else { return Ok(()) };
-    let ruling = standing.ruling(Call { tool, args: &args, agent: answered.agent.as_deref() });
+    let agent = answered.agent.as_deref();
+    let ruling = standing.ruling(Call { tool, args: &args, agent, origin: origin(answered) });
     if let Some(matched) = ruling.deciding().filter(|matched| matched.effect == Effect::Deny) {
         return Err(Error::InvalidAnswer(vec![denial(matched, place)]));
     }
@@ -160,8 +162,15 @@ pub fn objection(answered: &Interrupt, standing: RuleSets<'_>, by: Option<&Actor
 pub fn lets_sweep(settled: &Interrupt, standing: RuleSets<'_>, by: &Actor) -> bool {
     let Some((args, _)) = would_run(settled) else { return true };
     let Some(scope) = settled.scope() else { return false };
-    let ruling = standing.ruling(Call { tool: scope.tool, args: &args, agent: scope.agent });
+    let origin = origin(settled);
+    let ruling = standing.ruling(Call { tool: scope.tool, args: &args, agent: scope.agent, origin });
     !ruling.is_undecided() && objection(settled, standing, Some(by), true).is_ok()
+}
+
+/// Where the call comes from that an answer lets run. What is asked after a crash says nothing of it.
+fn origin(answered: &Interrupt) -> Option<Origin<'_>> {
+    let known = || Origin { source: answered.tool_source.as_deref(), metadata: answered.metadata.as_ref() };
+    (answered.kind != UNKNOWN_OUTCOME).then(known)
 }
 
 /// With which arguments the call runs that an answer lets run, or answers in its place, and where they stand in the

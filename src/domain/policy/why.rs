@@ -26,6 +26,9 @@ pub fn why(error: &ExecutionError) -> String {
         E::Overflow(operator, one, _) => format!("{operator:?} leaves the range of {}", kind(one)),
         E::IndexOutOfBounds(_) => "a list has no such index".to_owned(),
         E::DuplicateKey(_) => "a key is there twice".to_owned(),
+        E::UndeclaredReference(name) if ["source", "metadata"].contains(&name.as_str()) => {
+            format!("nobody knows the {name} of a call that a crash hit")
+        }
         other => other.to_string(),
     };
     match text.char_indices().nth(LONGEST) {

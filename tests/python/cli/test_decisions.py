@@ -123,6 +123,46 @@ def test_policy_test_says_which_rule_decides(
 
 
 @pytest.mark.parametrize(
+    ("more", "effect"),
+    [
+        (["--source", "mcp:files"], "deny"),
+        (["--metadata", '{"tenant": "acme"}'], "allow"),
+        (["--metadata", '{"tenant": "other"}', "--source", "mcp:notes"], None),
+        ([], "ask"),
+    ],
+)
+def test_policy_test_tells_calls_apart_by_where_they_come_from(
+    hitl: Run, tmp_path: Path, more: list[str], effect: str | None
+) -> None:
+    (tmp_path / "policy.toml").write_text(
+        """
+        [[rule]]
+        name = "no-files"
+        effect = "deny"
+        tool = "*"
+        when = "source == 'mcp:files'"
+
+        [[rule]]
+        name = "acme"
+        effect = "allow"
+        tool = "*"
+        when = "metadata.tenant == 'acme'"
+        """
+    )
+    tried = hitl("policy", "test", "pay", "{}", *more)
+    assert tried.returncode == exit_codes.OK, tried.stderr
+    assert json.loads(tried.stdout)["effect"] == effect
+
+
+@pytest.mark.parametrize("metadata", ["{", "[1]"])
+def test_metadata_that_is_no_object_is_a_usage_error(hitl: Run, tmp_path: Path, metadata: str) -> None:
+    (tmp_path / "policy.toml").write_text(POLICY)
+    tried = hitl("policy", "test", "pay", "{}", "--metadata", metadata)
+    assert tried.returncode == exit_codes.USAGE
+    assert "--metadata is no" in tried.stderr
+
+
+@pytest.mark.parametrize(
     ("text", "args", "said"),
     [
         (None, "{}", "cannot read"),

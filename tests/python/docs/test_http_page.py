@@ -61,7 +61,9 @@ def scope_of(operation: Json) -> str:
 
 
 def test_every_request_is_listed_with_its_scope_and_its_reply(document: Json) -> None:
-    listed = {request.strip("`"): (scope, reply) for request, scope, reply, *_ in table("## Every request")}
+    listed = {
+        request.strip("`"): (scope, *reply.split(", ")) for request, scope, reply, *_ in table("## Every request")
+    }
     described = {
         request: (scope_of(operation), *(status for status in operation["responses"] if status.startswith("2")))
         for request, operation in operations(document).items()

@@ -84,9 +84,7 @@ def test_every_public_name_is_in_the_reference() -> None:
         assert headings == set(importlib.import_module(package).__all__) - {"__version__"}
     client = pages["python/hitl.client"]
     assert "### Client.approve" in client
-    assert "    message: Message,\n    timeout: float | None = None,\n) -> Session" in client or (
-        "ask(session_id: str, message: Message, timeout: float | None = None) -> Session" in client
-    )
+    assert "    message: Message,\n    timeout: float | None = None,\n    *,\n    webhook: " in client
     assert "## hitl interrupts approve" in pages["command-line"]
 
 

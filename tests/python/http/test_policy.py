@@ -455,3 +455,30 @@ def test_a_policy_that_cannot_be_used_is_a_usage_error(tmp_path: Path) -> None:
         assert str(policy) in ended.stderr
         assert "hint" in ended.stderr
         assert not store.exists()
+
+
+FROM = """
+[[rule]]
+name = "no-files"
+effect = "deny"
+tool = "*"
+when = "source == 'mcp:files'"
+
+[[rule]]
+name = "acme"
+effect = "allow"
+tool = "transfer"
+when = "metadata.tenant == 'acme'"
+"""
+
+
+def test_rules_see_where_a_tool_is_from_and_what_the_code_says_of_a_call(serve: Serve, tmp_path: Path) -> None:
+    path = tmp_path / "policy.toml"
+    path.write_text(FROM)
+    api = serve("playbook", policy=path).api
+    acme = {"metadata": {"tenant": "acme"}}
+    assert result(api.run(api.create(), "transfer_from", acme)) == {"cents": 1}
+    assert "Policy rejected transfer" in result(api.run(api.create(), "transfer_from", {**acme, "source": "mcp:files"}))
+    asked = api.run(api.create(), "transfer_from", {"source": "mcp:notes"})["interrupts"][0]
+    assert (asked["rule"], asked["tool_source"]) == ("policy:acme", "mcp:notes")
+    assert asked["rule_failed"].startswith('rule "acme" could not tell: ')

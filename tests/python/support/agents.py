@@ -88,6 +88,14 @@ async def transfer_approved_by(approvers: list[str]) -> Any:
     return approved.args
 
 
+async def transfer_from(argument: dict[str, Any]) -> Any:
+    """A tool from elsewhere, of which the code says something."""
+    try:
+        return (await hitl.approval("transfer", {"cents": 1}, **argument)).args
+    except ToolRejected as no:
+        return str(no)
+
+
 async def transfer_gated(argument: dict[str, Any]) -> Any:
     """The same by a gated function."""
     try:
@@ -236,6 +244,7 @@ PLAYS: dict[str, Play] = {
         effect_then_ask,
         transfer_by_hand,
         transfer_approved_by,
+        transfer_from,
         transfer_gated,
         launch,
         fail,
