@@ -157,6 +157,7 @@ fn order(reader: &dyn Reader, session: &Session, turn: TurnId) -> Result<(TurnOr
         state: reader.messages(session.id)?,
         journal,
         answered_by: BTreeMap::new(),
+        sent_by: row.sent_by,
     };
     Ok((order, unreadable))
 }

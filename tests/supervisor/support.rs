@@ -169,7 +169,16 @@ impl World {
 
 fn order(turn: &Turn, epoch: u64, content: &str, state: Vec<ChatMessage>, journal: Vec<RecordedEntry>) -> TurnOrder {
     let message = Arc::new(ChatMessage { content: Some(content.to_owned()), ..ChatMessage::default() });
-    TurnOrder { turn: turn.id, epoch, session: turn.session, message, state, journal, answered_by: BTreeMap::new() }
+    TurnOrder {
+        turn: turn.id,
+        epoch,
+        session: turn.session,
+        message,
+        state,
+        journal,
+        answered_by: BTreeMap::new(),
+        sent_by: None,
+    }
 }
 
 /// The interpreter itself: what is on the path may be a script that sets variables and then starts it.

@@ -17,9 +17,9 @@ from hitl.agents.participant import Participant
 from hitl.agents.seams import AgentRun, AgentRuntime, Middleware, ToolCallRequest, current_run_var
 from hitl.agents.tool_calls import Answered, ToolBox, changed_call, own_ids
 from hitl.messages import ChatMessage, ToolCall
+from hitl.model_settings import InvalidSettings, ModelSettings
 from hitl.models.chat_client import ModelReply, ModelRequest
 from hitl.models.recording import record_model_call
-from hitl.models.settings import InvalidSettings, ModelSettings
 from hitl.tools.approvals import guard_output, invoke, make_context
 from hitl.turn.limits import passes
 from hitl.turn.permits import Permit, permit, permitted
@@ -41,10 +41,10 @@ class _ActiveAgent:
     complaints: int = 0
     """How often its model was told what is wrong with its answer, since the turn was last retried for it."""
 
-    def settings(self) -> ModelSettings:
-        """How its model is asked now. A tool that must be called is one of its own, and has been once it was called:
-        a model that must always call one never answers."""
-        settings = self.agent.settings
+    def settings(self, of_run: ModelSettings) -> ModelSettings:
+        """How its model is asked now, where `of_run` goes before what the agent says. A tool that must be called is one
+        of its own, and has been once it was called: a model that must always call one never answers."""
+        settings: ModelSettings = {**self.agent.settings, **of_run} if of_run else self.agent.settings
         choice = settings.get("tool_choice", "auto")
         if choice in ("auto", "none"):
             return settings
@@ -224,7 +224,7 @@ class Conversation:
             tools=active.box.definitions,
             response_format=agent.response_format,
             on_delta=(lambda delta: turn.delta(cast(dict[str, str], delta))) if outermost else None,
-            settings=active.settings(),
+            settings=active.settings(cast(ModelSettings, turn.settings) if outermost else {}),
         )
         reply = await active.middleware.around(ask)(request)
         message, shared = own_ids(reply.message)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hitl.messages import ChatMessage
+from hitl.model_settings import ModelSettings
 from hitl.models.chat_client import ChatClient, ResponseFormat
-from hitl.models.settings import ModelSettings
 from hitl.tools.context import SystemPrompt
 from hitl.tools.definition import Tool
 from hitl.tools.guardrails import OutputGuardrail

@@ -21,8 +21,8 @@ from hitl.agents.tool_calls import check_names
 from hitl.driver.requests import ContextFrom, check_context_from
 from hitl.driver.shapes import DeclaringAgent
 from hitl.messages import ChatMessage
+from hitl.model_settings import ModelSettings, check_settings
 from hitl.models.chat_client import ChatClient, ResponseFormat
-from hitl.models.settings import ModelSettings, check_settings
 from hitl.tools.context import ApprovalPolicy, SystemPrompt
 from hitl.tools.definition import Tool, is_tool_name, tool
 from hitl.tools.guardrails import Guardrail, OutputGuardrail, read_output_guardrails

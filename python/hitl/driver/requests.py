@@ -19,7 +19,8 @@ KEY = "hitl.context"
 
 @dataclass(frozen=True)
 class TurnRequest:
-    """What a turn began with, as `context_from` sees it. Keys, tokens and headers of the request are no part of it.
+    """What a turn began with, as `context_from` sees it.
+    Keys, tokens and headers of the request are no part of it; the name of its key is.
 
     Example:
         def account(request: TurnRequest) -> dict[str, str]:
@@ -41,6 +42,10 @@ class TurnRequest:
     """The message's own `user_params`: JSON that the client sent, as it sent it; empty where it sent none.
 
     Whoever may send a message chooses what is in it: look up what a user may do, and do not take it from here."""
+
+    sent_by: str | None = None
+    """The name of the key that sent the message, which its sender cannot choose; None where a server asks for no keys,
+    and in `hitl.run`."""
 
 
 ContextFrom = Callable[[TurnRequest], Any | Awaitable[Any]]
@@ -68,7 +73,7 @@ async def set_context(turn: Turn, context_from: ContextFrom, message: ChatMessag
     async def make() -> Any:
         # What it changes in there is its own affair: a replay would not see it.
         given = copy.deepcopy(message)
-        request = TurnRequest(given, turn.session_id, turn.agent, given.user_params or {})
+        request = TurnRequest(given, turn.session_id, turn.agent, given.user_params or {}, turn.sent_by)
         if inspect.iscoroutinefunction(context_from):
             return await context_from(request)
         made = await call_blocking(turn, context_from, request)

@@ -84,6 +84,7 @@ class RunningTurn:
             journal=frame["journal"],
             epoch=frame.get("epoch", 1),
             code=code,
+            sent_by=frame.get("sent_by"),
             hold=frame.get("hold", DEFAULT_HOLD) if hold is None else hold,
             replay_timeout=replay_timeout,
         )

@@ -172,8 +172,19 @@ class LoadedAgent:
 
     async def run(self, message: ChatMessage, state: list[ChatMessage]) -> AgentResult:
         """One turn: the response, and the session's messages after it. TypeError when it returns no such pair."""
+        # Late: `@hitl.agent` asks for shapes only, and not for what runs them.
+        from hitl.turn.runtime import current_turn
+
+        if current_turn("agent").has_settings:
+            # Late: few runs have any, and what a worker imports is paid by each.
+            from hitl.driver.settings import set_settings
+
+            await set_settings(current_turn("agent"))
+        return await self._run_in_context(message, state)
+
+    async def _run_in_context(self, message: ChatMessage, state: list[ChatMessage]) -> AgentResult:
         if self.context_from is not None:
-            # Late: few agents have one, and what a worker imports is paid by each.
+            # Late, as above.
             from hitl.driver.requests import set_context
             from hitl.turn.runtime import current_turn
 
@@ -237,7 +248,7 @@ class _Factory:
         if inspect.isawaitable(made):
             made = await made
         loaded = as_agent(made, f"what {self._label}() returned")
-        run = loaded.run
+        run = loaded._run_in_context
         if by.context_from is not None:
             run = replace(loaded, context_from=by.context_from)._run
         if loaded.resources is None:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from hitl.messages import ChatMessage
+    from hitl.model_settings import InvalidSettings, ModelSettings
     from hitl.models.anthropic_messages import AnthropicChatClient
     from hitl.models.chat_client import ChatClient, Delta, ModelReply, ModelRequest, ResponseFormat
     from hitl.models.chat_completions import OpenAIChatClient, OpenRouterChatClient
     from hitl.models.fallback import FallbackChatClient
     from hitl.models.responses import OpenAIResponsesClient
-    from hitl.models.settings import InvalidSettings, ModelSettings
 
 __all__ = [
     "AnthropicChatClient",
@@ -41,10 +41,10 @@ _HOMES = {
     "ChatMessage": "hitl.messages",
     "Delta": "hitl.models.chat_client",
     "FallbackChatClient": "hitl.models.fallback",
-    "InvalidSettings": "hitl.models.settings",
+    "InvalidSettings": "hitl.model_settings",
     "ModelReply": "hitl.models.chat_client",
     "ModelRequest": "hitl.models.chat_client",
-    "ModelSettings": "hitl.models.settings",
+    "ModelSettings": "hitl.model_settings",
     "OpenAIChatClient": "hitl.models.chat_completions",
     "OpenAIResponsesClient": "hitl.models.responses",
     "OpenRouterChatClient": "hitl.models.chat_completions",

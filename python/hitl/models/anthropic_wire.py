@@ -14,9 +14,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hitl.messages import ChatMessage, ToolCall
+from hitl.model_settings import TOOL_CHOICES, ModelSettings, tool_choice_of
 from hitl.models.chat_client import Delta, ModelReply, ResponseFormat
 from hitl.models.replies import IncompleteReply, Part, image_parts, keep_parts, parts_of
-from hitl.models.settings import TOOL_CHOICES, ModelSettings, tool_choice_of
 
 PROVIDER = "anthropic.messages"
 """What of a reply only this API can read is kept under this name."""

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol, TypedDict, runtime_checkable
 
-from hitl.models.settings import ModelSettings
+from hitl.model_settings import ModelSettings
 
 if TYPE_CHECKING:
     from hitl.messages import ChatMessage

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from hitl.messages import ChatMessage, ToolCall
+from hitl.model_settings import TOOL_CHOICES, InvalidSettings, ModelSettings, tool_choice_of
 from hitl.models.chat_client import Delta, ModelReply, ResponseFormat
 from hitl.models.replies import IncompleteReply, Part, image_url, keep_parts, parts_of
-from hitl.models.settings import TOOL_CHOICES, InvalidSettings, ModelSettings, tool_choice_of
 from hitl.models.wire import strict_schema
 
 PROVIDER = "openai.responses"

@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from hitl.messages import ChatMessage, ToolCall
+from hitl.model_settings import TOOL_CHOICES, ModelSettings, tool_choice_of
 from hitl.models.chat_client import Delta, ModelReply, ResponseFormat
 from hitl.models.replies import IncompleteReply as IncompleteReply
 from hitl.models.replies import image_url, of_others
-from hitl.models.settings import TOOL_CHOICES, ModelSettings, tool_choice_of
 
 
 def to_wire(message: ChatMessage, *, reasoning: bool) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Generic, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
 
 from hitl.driver.shapes import Agent, TypedAgent
 from hitl.runs.interrupts import Interrupt
@@ -16,6 +16,9 @@ from hitl.runs.thread_loop import refuse_on_a_loop
 from hitl.runs.turns import Formatter
 from hitl.turn.holding import DEFAULT_HOLD
 
+if TYPE_CHECKING:
+    from hitl.model_settings import ModelSettings
+
 
 @overload
 def run_sync(agent: TypedAgent[OutputT], input: Input, **options: Unpack[RunOptions]) -> RunResult[OutputT]: ...  # type: ignore[overload-overlap]  # the first that fits counts
@@ -27,6 +30,7 @@ def run_sync(
     *,
     context: Any = None,
     resources: Any = None,
+    settings: ModelSettings | None = None,
     store: Store | str | os.PathLike[str] | None = None,
     session: str | None = None,
     tool_error_formatter: Formatter | None = None,
@@ -45,6 +49,7 @@ def run_sync(
         input,
         context=context,
         resources=resources,
+        settings=settings,
         store=store,
         session=session,
         tool_error_formatter=tool_error_formatter,
@@ -64,6 +69,7 @@ def stream_sync(
     *,
     context: Any = None,
     resources: Any = None,
+    settings: ModelSettings | None = None,
     store: Store | str | os.PathLike[str] | None = None,
     session: str | None = None,
     tool_error_formatter: Formatter | None = None,
@@ -82,6 +88,7 @@ def stream_sync(
             input,
             context=context,
             resources=resources,
+            settings=settings,
             store=store,
             session=session,
             tool_error_formatter=tool_error_formatter,

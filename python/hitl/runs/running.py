@@ -6,10 +6,10 @@ import asyncio
 import json
 import os
 from collections.abc import Callable
-from typing import Any, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from hitl import _core
-from hitl.driver.shapes import Agent, TypedAgent, as_agent
+from hitl.driver.shapes import Agent, LoadedAgent, TypedAgent, as_agent
 from hitl.errors import RunInterrupted, RunStateError
 from hitl.journal.account import Usage, usage_of
 from hitl.messages import ChatMessage
@@ -24,6 +24,9 @@ from hitl.turn.places import place_var
 from hitl.turn.runtime import Turn
 from hitl.turn.watching import outgoing_headers
 
+if TYPE_CHECKING:
+    from hitl.model_settings import ModelSettings
+
 Input = str | ChatMessage | RunState
 
 
@@ -32,6 +35,7 @@ class RunOptions(TypedDict, total=False):
 
     context: Any
     resources: Any
+    settings: ModelSettings | None
     store: Store | str | os.PathLike[str] | None
     session: str | None
     tool_error_formatter: Formatter | None
@@ -49,6 +53,7 @@ async def run(
     *,
     context: Any = None,
     resources: Any = None,
+    settings: ModelSettings | None = None,
     store: Store | str | os.PathLike[str] | None = None,
     session: str | None = None,
     tool_error_formatter: Formatter | None = None,
@@ -59,7 +64,9 @@ async def run(
 
     ``input`` is a message, or the ``RunState`` of a run that waited. ``context`` is what tools see as
     ``RunContext.context``. ``resources`` stands in the place of those that agents declare: what ``@hitl.resources``
-    made, or an object that is open already and stays so. ``store`` (a ``Store``, ``sqlite:PATH`` or a path) keeps
+    made, or an object that is open already and stays so. ``settings`` says how models are asked in this run, member by
+    member over the agent's own, whoever has the conversation; agents that are tools keep theirs. They are recorded, and
+    hold until the turn is over. ``store`` (a ``Store``, ``sqlite:PATH`` or a path) keeps
     everything as it happens; with it, ``session`` names the conversation, which goes on where its last turn ended.
     ``tool_error_formatter(tool_name, args, error)`` writes what the model is told of a rejected call.
 
@@ -93,6 +100,7 @@ async def run(
         input,
         context=context,
         resources=resources,
+        settings=settings,
         store=store,
         session=session,
         tool_error_formatter=tool_error_formatter,
@@ -107,6 +115,7 @@ async def run_with(
     *,
     context: Any,
     resources: Any,
+    settings: ModelSettings | None,
     store: Store | str | os.PathLike[str] | None,
     session: str | None,
     tool_error_formatter: Formatter | None,
@@ -121,6 +130,8 @@ async def run_with(
         store = _where(state, store, session)
     elif session is not None and store is None:
         raise TypeError("session names a conversation in a store: it needs store=")
+    if state is not None and settings is not None:
+        raise TypeError("settings= goes with a message: a state goes on with those that its run was begun with")
     loaded = as_agent(agent).given("hitl.run()", resources)
     runs = LoopRuns.here()
     given = _context(context, state)
@@ -133,6 +144,7 @@ async def run_with(
         is_heard=on_event is not None,
         hold=hold,
         replay_timeout=replay_timeout,
+        settings=_settings(loaded, settings),
     )
     async with using(store) as opened:
         core = await opened.open()
@@ -258,6 +270,21 @@ def _context_error(turn: Turn) -> TypeError | None:
 
 def _context(given: Any, state: RunState | None) -> Any:
     return state.context if given is None and state is not None else given
+
+
+def _settings(agent: LoadedAgent, given: ModelSettings | None) -> ModelSettings:
+    if given is None:
+        return {}
+    distribution = getattr(agent.target, "distribution", None)
+    if distribution is not None:
+        raise TypeError(
+            f"hitl.run(): settings are for agents of hitl's own, and {agent.name} is one of {distribution}\n\n"
+            f"hint: give it the settings of its model, as {distribution} has them"
+        )
+    # Late: few runs have any.
+    from hitl.model_settings import check_settings
+
+    return check_settings("hitl.run()", given)
 
 
 def _message(input: str | ChatMessage | RunState) -> ChatMessage:

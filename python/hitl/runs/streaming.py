@@ -7,7 +7,7 @@ import json
 import os
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Generic, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Unpack, overload
 
 from hitl.driver.shapes import Agent, TypedAgent
 from hitl.runs.interrupts import Interrupt
@@ -16,6 +16,9 @@ from hitl.runs.running import Input, RunOptions, run_with
 from hitl.runs.stores import Store
 from hitl.runs.turns import Formatter
 from hitl.turn.holding import DEFAULT_HOLD
+
+if TYPE_CHECKING:
+    from hitl.model_settings import ModelSettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +142,7 @@ def stream(
     *,
     context: Any = None,
     resources: Any = None,
+    settings: ModelSettings | None = None,
     store: Store | str | os.PathLike[str] | None = None,
     session: str | None = None,
     tool_error_formatter: Formatter | None = None,
@@ -155,6 +159,7 @@ def stream(
     options = {
         "context": context,
         "resources": resources,
+        "settings": settings,
         "store": store,
         "session": session,
         "tool_error_formatter": tool_error_formatter,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from hitl.driver.frames import Frame
@@ -32,10 +33,12 @@ class Task:
         is_heard: bool,
         hold: float = DEFAULT_HOLD,
         replay_timeout: float = 0.0,
+        settings: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.agent = agent
         self.code = code
         self.context = context
+        self.settings = settings
         self.tool_error_formatter = tool_error_formatter
         self.is_heard = is_heard
         """Whether somebody listens to what the model says."""
@@ -106,6 +109,7 @@ class RunTurn(RunningTurn):
             replay_timeout=task.replay_timeout,
         )
         self.turn.tool_error_formatter = task.tool_error_formatter
+        self.turn.settings = task.settings
 
     def failed(self, error: BaseException) -> None:
         """The caller gets the error itself, and prints it if it wants to."""

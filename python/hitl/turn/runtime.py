@@ -84,6 +84,7 @@ class Turn:
         journal: list[dict[str, Any]] | None = None,
         epoch: int = 1,
         code: str = "",
+        sent_by: str | None = None,
         run_bodies: bool = True,
         hold: float = DEFAULT_HOLD,
         replay_timeout: float = 0.0,
@@ -97,6 +98,8 @@ class Turn:
         self.turn_id = turn_id
         self.session_id = session_id
         self.agent = agent
+        self.sent_by = sent_by
+        """The name of the key that sent the message, where a server knows."""
         self.context = context
         """The object given to the run, for ``RunContext.context``; on a server what ``context_from`` made."""
         self._resources = resources
@@ -133,6 +136,8 @@ class Turn:
         """Words a rejection for the model, ``(tool_name, args, error)``, where the person gave no message."""
         self.approved_calls: dict[tuple[str, str], str] = {}
         """What a tool call's id stands for, once approval was asked for: see ``hitl.tools.asking``."""
+        self.settings: Mapping[str, Any] = {}
+        """How models are asked in this run, a ``ModelSettings``: over the settings of whoever has the conversation."""
         self.let_through: set[str] = set()
         """Tools whose calls have stopped to ask whether they may run, and were answered."""
         self.names = StepNames()
@@ -201,6 +206,11 @@ class Turn:
     def has_ended(self) -> bool:
         """Whether nothing is recorded any more."""
         return self.closed or self.is_over
+
+    @property
+    def has_settings(self) -> bool:
+        """Whether the run was given settings, now or when it began."""
+        return bool(self.settings) or self.order.recorded_step("~hitl.settings") is not None
 
     def close(self) -> None:
         """Nothing is recorded from now on: hitl calls of leftover tasks and threads raise."""

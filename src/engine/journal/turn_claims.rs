@@ -345,6 +345,7 @@ fn order(reader: &dyn Reader, turn: &Turn, epoch: u64, journal: Vec<RecordedEntr
         state: reader.messages(turn.session_id)?,
         journal,
         answered_by,
+        sent_by: turn.sent_by.clone(),
     })
 }
 

@@ -33,6 +33,9 @@ pub struct TurnOrder {
     pub journal: Vec<RecordedEntry>,
     /// Who gave those of its answers that nobody has gone on from yet, where they have a name.
     pub answered_by: BTreeMap<InterruptId, String>,
+    /// The name of the key that sent the message, where there is one. Not in the journal: a run state holds the whole of
+    /// that, and would carry names along or claim them.
+    pub sent_by: Option<String>,
 }
 
 /// Something a turn waits for has come.

@@ -28,6 +28,8 @@ pub enum ToWorker<'a> {
         journal: &'a [RecordedEntry],
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         answered_by: &'a BTreeMap<InterruptId, String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        sent_by: Option<&'a str>,
         max_payload: usize,
         /// `--hold`; a run in a program is told by the program.
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -89,6 +91,7 @@ impl<'a> ToWorker<'a> {
             state: order.state.iter().map(Lean).collect(),
             journal: &order.journal,
             answered_by: &order.answered_by,
+            sent_by: order.sent_by.as_deref(),
             max_payload,
             hold,
         }

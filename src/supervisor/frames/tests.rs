@@ -179,6 +179,7 @@ fn a_turn_comes_with_its_journal_and_without_nulls() {
         state: vec![Lean(&reply)],
         journal: &journal,
         answered_by: &BTreeMap::new(),
+        sent_by: Some("ada"),
         max_payload: 1,
         hold: Some(60.0),
     };
@@ -186,6 +187,7 @@ fn a_turn_comes_with_its_journal_and_without_nulls() {
         sent(&frame),
         json!({
             "frame": "turn", "turn": TURN, "epoch": 3, "session_id": TURN, "max_payload": 1, "hold": 60.0,
+            "sent_by": "ada",
             "message": {"role": "user", "content": "hello"},
             "state": [{"role": "assistant", "name": "a"}],
             "journal": [
@@ -230,6 +232,7 @@ fn a_turn_that_is_too_large_is_refused() {
         state: Vec::new(),
         journal: &[],
         answered_by: &BTreeMap::new(),
+        sent_by: None,
         max_payload: 1,
         hold: None,
     };

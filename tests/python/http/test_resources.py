@@ -183,7 +183,8 @@ def test_the_context_is_made_of_the_request_once_and_without_its_key(tmp_path: P
         seen = {
             "session": session["session_id"],
             "sent": {"tenant": "acme"},
-            "seen": ["agent", "message", "session_id", "user_params"],
+            "by": "api-key",
+            "seen": ["agent", "message", "sent_by", "session_id", "user_params"],
         }
         assert json.loads(done[1]) == seen
         assert server.noted("context_from") == ["context_from"]

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from hitl import ReActAgent, tool
+from hitl.model_settings import check_settings
 from hitl.models import InvalidSettings, ModelSettings
-from hitl.models.settings import check_settings
 from hitl.testing import ScriptedChatClient
 from tests.python.support.local import run_locally
 

@@ -182,7 +182,9 @@ async def test_what_fails_one_run_in_a_round_of_the_loop_is_not_the_others_matte
         if name == "interrupt.created":
             raise LookupError("nobody wants to hear of that")
 
-    options: dict[str, Any] = dict.fromkeys(("context", "resources", "store", "session", "tool_error_formatter"))
+    options: dict[str, Any] = dict.fromkeys(
+        ("context", "resources", "settings", "store", "session", "tool_error_formatter")
+    )
     options |= {"hold": 60.0, "replay_timeout": 0.0}
     runs = [run_with(agent, str(n), **options, on_event=fails if n == 2 else None) for n in range(5)]
     ended = await asyncio.gather(*runs, return_exceptions=True)

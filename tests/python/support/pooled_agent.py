@@ -88,7 +88,8 @@ async def who(ctx: RunContext[dict[str, Any], None]) -> dict[str, Any]:
 
 def context_from(request: TurnRequest) -> dict[str, Any]:
     note("context_from")
-    return {"session": request.session_id, "sent": request.user_params, "seen": sorted(vars(request))}
+    seen = {"session": request.session_id, "sent": request.user_params, "by": request.sent_by}
+    return {**seen, "seen": sorted(vars(request))}
 
 
 agent = ReActAgent(

@@ -83,6 +83,7 @@ async def decided(agent: Agent) -> RunResult:
         agent,
         "My order never came.",
         context={"user": "ana"},
+        settings={"temperature": 0},
         store="sqlite:runs.db",
         session="ana",
         tool_error_formatter=lambda name, args, error: f"{name}: {error}",

@@ -23,9 +23,9 @@ from hitl.hooks import InterruptException
 from hitl.journal.error_codec import decode_error, encode_error
 from hitl.middleware import HITLInterrupt
 from hitl.middleware.shapes import InterruptInfo
+from hitl.model_settings import InvalidSettings
 from hitl.models.provider import ModelNotConfigured
 from hitl.models.replies import IncompleteReply
-from hitl.models.settings import InvalidSettings
 from hitl.planner import PauseDisabled
 from hitl.planner.context import _Stopped
 from hitl.serving.options import InvalidOption
