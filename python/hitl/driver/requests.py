@@ -19,8 +19,8 @@ KEY = "hitl.context"
 
 @dataclass(frozen=True)
 class TurnRequest:
-    """What a turn began with, as `context_from` sees it.
-    Keys, tokens and headers of the request are no part of it; the name of its key is.
+    """What a turn began with, as `context_from` sees it. Of the request's key only the name is part of it, and no token
+    or header.
 
     Example:
         def account(request: TurnRequest) -> dict[str, str]:

@@ -3,15 +3,21 @@ with them in another process."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hitl.model_settings import check_settings
+from hitl.turn.runtime import SETTINGS_KEY, Turn
 
-if TYPE_CHECKING:
-    from hitl.turn.runtime import Turn
 
-KEY = "hitl.settings"
-"""Names the step. A key, so that the steps of an agent that is run with settings are numbered as without."""
+def refuse_settings(name: str, target: object) -> None:
+    """TypeError where the agent of this name is one of a framework: it has settings of its own, and would not see those
+    of a run."""
+    distribution = getattr(target, "distribution", None)
+    if distribution is not None:
+        raise TypeError(
+            f"hitl.run(): settings are for agents of hitl's own, and {name} is one of {distribution}\n\n"
+            f"hint: give it the settings of its model, as {distribution} has them"
+        )
 
 
 async def set_settings(turn: Turn) -> None:
@@ -21,4 +27,5 @@ async def set_settings(turn: Turn) -> None:
     async def said() -> dict[str, Any]:
         return dict(asked)
 
-    turn.settings = check_settings("hitl.run()", await turn.run_step("step", "settings", said, key=KEY, past=asked))
+    recorded = await turn.run_step("step", "settings", said, key=SETTINGS_KEY, past=asked)
+    turn.settings = check_settings("hitl.run()", recorded)

@@ -175,11 +175,12 @@ class LoadedAgent:
         # Late: `@hitl.agent` asks for shapes only, and not for what runs them.
         from hitl.turn.runtime import current_turn
 
-        if current_turn("agent").has_settings:
+        turn = current_turn("agent")
+        if turn.has_settings:
             # Late: few runs have any, and what a worker imports is paid by each.
             from hitl.driver.settings import set_settings
 
-            await set_settings(current_turn("agent"))
+            await set_settings(turn)
         return await self._run_in_context(message, state)
 
     async def _run_in_context(self, message: ChatMessage, state: list[ChatMessage]) -> AgentResult:
@@ -248,6 +249,13 @@ class _Factory:
         if inspect.isawaitable(made):
             made = await made
         loaded = as_agent(made, f"what {self._label}() returned")
+        # Late, as in `LoadedAgent.run`.
+        from hitl.turn.runtime import current_turn
+
+        if current_turn("agent").settings:
+            from hitl.driver.settings import refuse_settings
+
+            refuse_settings(loaded.name, loaded.target)
         run = loaded._run_in_context
         if by.context_from is not None:
             run = replace(loaded, context_from=by.context_from)._run

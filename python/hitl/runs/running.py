@@ -66,8 +66,8 @@ async def run(
     ``RunContext.context``. ``resources`` stands in the place of those that agents declare: what ``@hitl.resources``
     made, or an object that is open already and stays so. ``settings`` says how models are asked in this run, member by
     member over the agent's own, whoever has the conversation; agents that are tools keep theirs. They are recorded, and
-    hold until the turn is over. ``store`` (a ``Store``, ``sqlite:PATH`` or a path) keeps
-    everything as it happens; with it, ``session`` names the conversation, which goes on where its last turn ended.
+    hold until the turn is over. ``store`` (a ``Store``, ``sqlite:PATH`` or a path) keeps everything as it happens; with
+    it, ``session`` names the conversation, which goes on where its last turn ended.
     ``tool_error_formatter(tool_name, args, error)`` writes what the model is told of a rejected call.
 
     A state goes on in the store that it came from, without ``store=``; only its text does not say where that is.
@@ -275,15 +275,11 @@ def _context(given: Any, state: RunState | None) -> Any:
 def _settings(agent: LoadedAgent, given: ModelSettings | None) -> ModelSettings:
     if given is None:
         return {}
-    distribution = getattr(agent.target, "distribution", None)
-    if distribution is not None:
-        raise TypeError(
-            f"hitl.run(): settings are for agents of hitl's own, and {agent.name} is one of {distribution}\n\n"
-            f"hint: give it the settings of its model, as {distribution} has them"
-        )
     # Late: few runs have any.
+    from hitl.driver.settings import refuse_settings
     from hitl.model_settings import check_settings
 
+    refuse_settings(agent.name, agent.target)
     return check_settings("hitl.run()", given)
 
 

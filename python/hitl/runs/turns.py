@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from types import MappingProxyType
 from typing import Any
 
 from hitl.driver.frames import Frame
@@ -31,9 +30,9 @@ class Task:
         tool_error_formatter: Formatter | None,
         *,
         is_heard: bool,
+        settings: Mapping[str, Any],
         hold: float = DEFAULT_HOLD,
         replay_timeout: float = 0.0,
-        settings: Mapping[str, Any] = MappingProxyType({}),
     ) -> None:
         self.agent = agent
         self.code = code

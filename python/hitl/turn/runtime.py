@@ -44,6 +44,10 @@ T = TypeVar("T")
 DEFAULT_MAX_PAYLOAD = 16_384
 """Bytes of compact JSON that an interrupt's payload may have when the server says nothing else."""
 
+SETTINGS_KEY = "hitl.settings"
+"""Names the step that records the settings of a run. A key, so that the steps of an agent that is run with settings are
+numbered as without."""
+
 NOTHING = object()
 """No value was given, where None is one."""
 
@@ -210,7 +214,7 @@ class Turn:
     @property
     def has_settings(self) -> bool:
         """Whether the run was given settings, now or when it began."""
-        return bool(self.settings) or self.order.recorded_step("~hitl.settings") is not None
+        return bool(self.settings) or self.order.recorded_step(f"~{SETTINGS_KEY}") is not None
 
     def close(self) -> None:
         """Nothing is recorded from now on: hitl calls of leftover tasks and threads raise."""

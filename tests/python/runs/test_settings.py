@@ -126,3 +126,14 @@ async def test_what_is_wrong_is_refused_before_anything_runs(settings: Any, erro
 async def test_an_agent_of_a_framework_has_its_own() -> None:
     with pytest.raises(TypeError, match="is one of pydantic-ai"):
         await hitl.run(Agent(TestModel()), "go", settings={"temperature": 0})
+
+
+async def test_so_has_one_that_a_factory_makes_and_nothing_of_it_runs() -> None:
+    model = TestModel()
+
+    def made() -> Agent:
+        return Agent(model)
+
+    result = await hitl.run(made, "go", settings={"temperature": 0})
+    assert (result.status, "is one of pydantic-ai" in str(result.exception)) == ("error", True)
+    assert model.last_model_request_parameters is None
