@@ -21,13 +21,14 @@ def to_wire(message: ChatMessage, *, reasoning: bool) -> dict[str, Any]:
     """One message as a provider takes it.
 
     `reasoning`: send reasoning back (OpenRouter needs it between tool calls; OpenAI refuses the member).
-    `user_params` never leave: they are for the agent, not for a model.
+    `user_params` never leave: they are for the agent, not for a model. An image is sent with a user's message only:
+    the API takes none elsewhere.
     """
     wire: dict[str, Any] = {"role": message.role, "content": message.content}
     if message.role == "user" and message.base64_image:
         text = [{"type": "text", "text": message.content}] if message.content else []
         wire["content"] = [*text, {"type": "image_url", "image_url": {"url": image_url(message.base64_image)}}]
-    if message.content is None and message.role != "assistant" and not message.base64_image:
+    elif message.content is None and message.role != "assistant":
         wire["content"] = ""
     if message.tool_calls:
         wire["tool_calls"] = message.tool_calls

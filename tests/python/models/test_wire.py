@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -97,6 +98,8 @@ def test_usage_holds_what_was_told_and_nothing_else() -> None:
     assert read_usage({}) == {}
 
 
-def test_a_tool_message_without_content_is_still_text() -> None:
-    wire = to_wire(ChatMessage.tool_message(tool_call_id="c"), reasoning=False)
+@pytest.mark.parametrize("image", [None, "iVBORw0KGgo="])
+def test_a_tool_message_without_content_is_still_text(image: str | None) -> None:
+    """Chat completions take no image of a tool, and no null either."""
+    wire = to_wire(ChatMessage.tool_message(tool_call_id="c", base64_image=image), reasoning=False)
     assert wire == {"role": "tool", "content": "", "tool_call_id": "c"}
