@@ -253,6 +253,7 @@ class _Factory:
         from hitl.turn.runtime import current_turn
 
         if current_turn("agent").settings:
+            # Late, as there.
             from hitl.driver.settings import refuse_settings
 
             refuse_settings(loaded.name, loaded.target)
