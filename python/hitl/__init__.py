@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from hitl.agents.seams import HookCall as HookCall
     from hitl.agents.seams import HookFailed as HookFailed
     from hitl.agents.seams import current_run as current_run
+    from hitl.attachments import Attachment as Attachment
     from hitl.decisions import Approval as Approval
     from hitl.decisions import ApprovalRequest as ApprovalRequest
     from hitl.decisions import Decision as Decision
@@ -110,6 +111,7 @@ _EXPORTS: dict[str, str] = {
     "Approval": "hitl.decisions",
     "ApprovalMismatch": "hitl.tools.asking",
     "ApprovalRequest": "hitl.decisions",
+    "Attachment": "hitl.attachments",
     "ChatMessage": "hitl.messages",
     "Compaction": "hitl.agents.compaction",
     "Decision": "hitl.decisions",

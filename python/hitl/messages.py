@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Required, TypedDict
 
+from hitl.attachments import Attachment, AttachmentDict
+
 Role = Literal["system", "user", "assistant", "tool"]
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
 
@@ -35,6 +37,7 @@ class ChatMessageDict(TypedDict, total=False):
     tool_call_id: str | None
     name: str | None
     base64_image: str | None
+    attachments: list[AttachmentDict] | None
     user_params: dict[str, Any] | None
 
 
@@ -43,11 +46,12 @@ class ChatMessage:
     """One message of a conversation.
 
     ``role`` is one of ``system``, ``user``, ``assistant`` and ``tool``; every other field is optional. Two messages
-    are equal when all nine fields are. A wrong type in a field is a ``TypeError`` and an unknown role a
+    are equal when all ten fields are. A wrong type in a field is a ``TypeError`` and an unknown role a
     ``ValueError``, both naming the field.
 
     Example:
         message = ChatMessage.user_message(content="delete the old logs file")
+        asked = ChatMessage.user_message(content="Whose is it?", attachments=[Attachment.of_file("cat.png")])
         reply = ChatMessage.assistant_message(content="It is gone.")
     """
 
@@ -59,6 +63,11 @@ class ChatMessage:
     tool_call_id: str | None = None
     name: str | None = None
     base64_image: str | None = None
+    """One image, base64 or a `data:` URL: what `attachments` is for since, and as good."""
+
+    attachments: list[Attachment] | None = None
+    """Images and other files."""
+
     user_params: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
@@ -78,6 +87,11 @@ class ChatMessage:
             value = getattr(self, name)
             if value is not None and not isinstance(value, expected):
                 raise TypeError(f"ChatMessage.{name} must be a {expected.__name__} or None, got {type(value).__name__}")
+        for item in self.attachments or ():
+            if not isinstance(item, Attachment):
+                raise TypeError(
+                    f"ChatMessage.attachments must be a list of Attachment, got one of {type(item).__name__}"
+                )
 
     def _is_plain(self) -> bool:
         """Whether it is text alone, as most are; messages are checked often."""
@@ -87,6 +101,7 @@ class ChatMessage:
             and type(self.tool_call_id) in _PLAIN
             and type(self.reasoning) in _PLAIN
             and self.base64_image is None
+            and self.attachments is None
             and self.tool_calls is None
             and self.reasoning_details is None
             and self.user_params is None
@@ -114,7 +129,10 @@ class ChatMessage:
 
     def to_dict(self) -> ChatMessageDict:
         """The message as JSON, fields that are None left out. Containers are shared with the message, not copied."""
-        return {name: value for name in FIELDS if (value := getattr(self, name)) is not None}  # type: ignore[return-value]
+        data: Any = {name: value for name in FIELDS if (value := getattr(self, name)) is not None}
+        if self.attachments is not None:
+            data["attachments"] = [attachment.to_dict() for attachment in self.attachments]
+        return data  # type: ignore[no-any-return]
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ChatMessage:
@@ -124,7 +142,21 @@ class ChatMessage:
         """
         if not data.keys() <= _KNOWN:
             raise TypeError(f"ChatMessage has no field {min(map(str, data.keys() - _KNOWN))!r}")
+        attachments = data.get("attachments")
+        if isinstance(attachments, list):
+            data = {**data, "attachments": [_attachment(item) for item in attachments]}
         return cls(**{"role": "user", **data})
+
+    @property
+    def attached(self) -> list[Attachment]:
+        """All that is attached, `base64_image` first. Raises ValueError where that is no image."""
+        image = [Attachment.of_base64_image(self.base64_image)] if self.base64_image else []
+        return [*image, *(self.attachments or ())]
+
+
+def _attachment(item: Any) -> Any:
+    """An attachment as JSON read back; anything else as it is, which `check` refuses."""
+    return Attachment.from_dict(item) if isinstance(item, dict) else item
 
 
 FIELDS: tuple[str, ...] = tuple(field.name for field in fields(ChatMessage))
@@ -133,6 +165,7 @@ _PLAIN = frozenset({str, type(None)})
 _CONTAINER_FIELDS: tuple[tuple[str, type], ...] = (
     ("reasoning_details", list),
     ("tool_calls", list),
+    ("attachments", list),
     ("user_params", dict),
 )
 _TEXT_FIELDS = tuple(name for name in FIELDS if name != "role" and name not in dict(_CONTAINER_FIELDS))

@@ -47,9 +47,38 @@ pub struct ChatMessage {
     /// An image, base64.
     #[serde(default)]
     pub base64_image: Option<String>,
+    /// Images and other files. Left out where there are none: clients of 0.1.0 know the other nine members only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attachments: Option<Vec<Attachment>>,
     /// Parameters of the client's own; never turned into environment variables.
     #[serde(default)]
     pub user_params: Option<JsonObject>,
+}
+
+/// An image or another file: its bytes, or where they are.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Attachment {
+    /// What it is: `image/png`, `application/pdf`.
+    pub media_type: String,
+    /// Its bytes, base64; this or `url`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
+    /// Where it is, for the model's provider to fetch: hitl never does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// What people call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// Whether a text is a media type without parameters, as RFC 6838 writes it: `image/png`.
+pub fn is_media_type(text: &str) -> bool {
+    let is_name = |part: &str| {
+        part.starts_with(|first: char| first.is_ascii_alphanumeric())
+            && part.len() <= 127
+            && part.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&byte))
+    };
+    text.split_once('/').is_some_and(|(kind, format)| is_name(kind) && is_name(format))
 }
 
 impl ChatMessage {

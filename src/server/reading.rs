@@ -3,12 +3,15 @@
 //! Written out instead of derived: derived readers stop at the first error, and take an array where an object is meant.
 //! Why no schema does it is in docs/decisions/requests-by-hand.md.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
+use url::Url;
 
 use super::error::ServerError;
 use crate::domain::error::LocSegment;
 use crate::domain::event::EventName;
-use crate::domain::message::{ChatMessage, FunctionCall, Role, ToolCall, ToolCallKind};
+use crate::domain::message::{Attachment, ChatMessage, FunctionCall, Role, ToolCall, ToolCallKind, is_media_type};
 use crate::domain::policy::{Effect, Rule};
 use crate::domain::webhook::Webhook;
 use crate::domain::{FieldError, FieldErrors, JsonObject};
@@ -204,9 +207,46 @@ impl Reading {
             tool_call_id: self.optional_text(at, members, "tool_call_id"),
             name: self.optional_text(at, members, "name"),
             base64_image: self.optional_text(at, members, "base64_image"),
+            attachments: present(members, "attachments")
+                .map(|all| self.array(At::Member(&at, "attachments"), all, Self::attachment)),
             user_params: present(members, "user_params")
                 .map(|params| self.object(At::Member(&at, "user_params"), params)),
         }
+    }
+
+    /// An image or another file; an unknown member could be a misspelt one, and the file be lost.
+    fn attachment(&mut self, at: At<'_>, value: Value) -> Attachment {
+        let is_object = value.is_object();
+        let mut members = self.object(at, value);
+        let attachment = Attachment {
+            media_type: self.required_text(at, &mut members, "media_type"),
+            data: self.optional_text(at, &mut members, "data"),
+            url: self.optional_text(at, &mut members, "url"),
+            name: self.optional_text(at, &mut members, "name"),
+        };
+        for name in members.keys() {
+            let msg = "unknown member; known here: media_type, data, url, name";
+            self.wrong(At::Member(&at, name), "unknown_member", msg);
+        }
+        if !attachment.media_type.is_empty() && !is_media_type(&attachment.media_type) {
+            self.wrong(At::Member(&at, "media_type"), "invalid", "must be a media type such as image/png");
+        }
+        match (&attachment.data, &attachment.url) {
+            (Some(data), None) if STANDARD.decode(data).is_err() => {
+                self.wrong(At::Member(&at, "data"), "invalid", "must be base64, of the alphabet with + and /, padded");
+            }
+            (None, Some(url)) if !is_web_address(url) => {
+                self.wrong(
+                    At::Member(&at, "url"),
+                    "invalid",
+                    "must be an address that begins with https:// or http://",
+                );
+            }
+            (Some(_), None) | (None, Some(_)) => {}
+            _ if is_object => self.wrong(at, "invalid", "must have either data or url"),
+            _ => {}
+        }
+        attachment
     }
 
     fn tool_call(&mut self, at: At<'_>, value: Value) -> ToolCall {
@@ -291,6 +331,11 @@ fn role_of(text: &str) -> Option<Role> {
     }
 }
 
+/// Whether a model's provider could fetch it: `http` or `https`, and with a host.
+fn is_web_address(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+}
+
 fn no_function() -> FunctionCall {
     FunctionCall { name: String::new(), arguments: String::new() }
 }
@@ -327,6 +372,10 @@ mod tests {
             "role": "assistant", "content": "c", "reasoning": "r", "reasoning_details": [1], "tool_call_id": "t",
             "tool_calls": [{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}],
             "name": "n", "base64_image": "b", "user_params": {"k": 1},
+            "attachments": [
+                {"media_type": "image/png", "data": "aGk="},
+                {"media_type": "application/pdf", "url": "https://example.com/a.pdf", "name": "a.pdf"},
+            ],
         });
         let mut posted = full.clone();
         posted["other"] = json!(1);
@@ -360,6 +409,25 @@ mod tests {
                 (json!(["body", "user_params"]), "wrong_type".to_owned()),
             ])
         );
+    }
+
+    #[test]
+    fn an_attachment_is_a_media_type_and_either_its_bytes_or_their_address() {
+        let wrong = |attachment: Value| match message(json!({"attachments": [attachment]})) {
+            Ok(message) => panic!("{message:?} was taken"),
+            Err(told) => told.into_iter().map(|(loc, kind)| format!("{} {kind}", loc[3])).collect::<Vec<_>>(),
+        };
+        assert_eq!(wrong(json!([])), ["null wrong_type", r#""media_type" missing"#]);
+        assert_eq!(wrong(json!({"media_type": "a/b"})), ["null invalid"]);
+        assert_eq!(wrong(json!({"media_type": "a/b", "data": "", "url": "https://a.b"})), ["null invalid"]);
+        assert_eq!(wrong(json!({"media_type": "png", "data": ""})), [r#""media_type" invalid"#]);
+        for data in ["aGk", "aG-_", "data:image/png;base64,aGk=", "a Gk="] {
+            assert_eq!(wrong(json!({"media_type": "a/b", "data": data})), [r#""data" invalid"#], "{data}");
+        }
+        for url in ["file:///etc/passwd", "data:image/png,x", "example.com/a", "https://"] {
+            assert_eq!(wrong(json!({"media_type": "a/b", "url": url})), [r#""url" invalid"#], "{url}");
+        }
+        assert_eq!(wrong(json!({"media_type": "a/b", "data": "", "nmae": "x"})), [r#""nmae" unknown_member"#]);
     }
 
     #[test]

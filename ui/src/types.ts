@@ -43,6 +43,14 @@ export interface ToolCall {
   function: { name: string; arguments: string };
 }
 
+/** An image or another file: its bytes, base64, or where they are. */
+export interface Attachment {
+  media_type: string;
+  data?: string;
+  url?: string;
+  name?: string;
+}
+
 export interface Message {
   role: "system" | "user" | "assistant" | "tool";
   content?: string | null;
@@ -50,6 +58,8 @@ export interface Message {
   tool_calls?: ToolCall[] | null;
   tool_call_id?: string | null;
   name?: string | null;
+  base64_image?: string | null;
+  attachments?: Attachment[];
   /** Of the open turn: which step this was, whether it failed, and whether there was more of it. */
   step?: string;
   failed?: boolean;

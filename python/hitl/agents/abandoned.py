@@ -15,7 +15,8 @@ from typing import Any
 
 from hitl import _core
 from hitl.agents.participant import Participant
-from hitl.agents.tool_calls import content_of, error_content, own_ids
+from hitl.agents.tool_calls import own_ids
+from hitl.agents.tool_results import content_of, error_content
 from hitl.errors import InterruptExpired, ReplayMismatch, WorkerProtocolError
 from hitl.journal.codec import decode
 from hitl.messages import ChatMessage
@@ -121,7 +122,10 @@ async def _result(turn: Turn, call: Mapping[str, Any], kind: str, said: Any, too
     if kind == "beginning":
         return _NOT_SHOWN if unseen else f"{said}...\n\n[The rest of this result is left out]"
     value = _decoded(said) if kind == "value" else said
-    return content_of(await guard_output(turn, call["name"], unseen, value))
+    content, _ = content_of(
+        await guard_output(turn, call["name"], unseen, value)
+    )  # of what is attached the name is told
+    return content
 
 
 def _decoded(value: Any) -> Any:

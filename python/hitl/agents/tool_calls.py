@@ -14,7 +14,9 @@ from typing import Any, cast
 from hitl.agents.handoffs import HandoffTool
 from hitl.agents.participant import Participant
 from hitl.agents.seams import AgentRun, Hook, HookCall, HookFailed, ToolCallRequest
-from hitl.errors import HitlError, ReplayMismatch, WorkerProtocolError
+from hitl.agents.tool_results import content_of, error_content
+from hitl.attachments import Attachment
+from hitl.errors import ReplayMismatch, WorkerProtocolError
 from hitl.messages import ChatMessage, ToolCall
 from hitl.tools.approvals import ReadyCall, invoke, prepare_call
 from hitl.tools.definition import Tool
@@ -88,6 +90,7 @@ class ToolBox:
         name = call["function"]["name"]
         handoff = None
         ready: ReadyCall | None = None
+        attached: list[Attachment] = []
         try:
             tool, given = self._read(call, calls, doomed)
             content, was_asked = await self._show_to_hooks(call, given)
@@ -96,7 +99,7 @@ class ToolBox:
                     self._turn, tool, given, tool_call_id=call["id"], was_asked=was_asked, was_let=was_let
                 )
                 async with self._places:
-                    content = content_of(await ready.result())
+                    content, attached = content_of(await ready.result())
                 if isinstance(tool, HandoffTool) and not ready.responded:
                     handoff = tool.target
         except (ReplayMismatch, WorkerProtocolError, HookFailed, NoSuchResource):
@@ -111,7 +114,10 @@ class ToolBox:
             content = error_content(error)
         if ready is not None and ready.note is not None:
             content = f"{content}\n\n{ready.note}"
-        return Answered(ChatMessage.tool_message(content=content, tool_call_id=call["id"], name=name), handoff)
+        said = ChatMessage.tool_message(
+            content=content, tool_call_id=call["id"], name=name, attachments=attached or None
+        )
+        return Answered(said, handoff)
 
     def _read(
         self, call: ToolCall, calls: Sequence[ToolCall], doomed: Mapping[str, str]
@@ -222,23 +228,3 @@ def own_ids(message: ChatMessage) -> tuple[ChatMessage, dict[str, str]]:
         else:
             renamed.append(call)
     return ChatMessage.from_dict({**message.to_dict(), "tool_calls": renamed}), doomed
-
-
-def error_content(error: Exception) -> str:
-    """`{"error": ...}`: our own errors speak for themselves, others with their class."""
-    text = str(error)
-    if not isinstance(error, HitlError):
-        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
-    return json.dumps({"error": text}, ensure_ascii=False)
-
-
-def content_of(result: Any) -> str:
-    """A tool's result as a model reads it: text as it is, everything else as JSON."""
-    if isinstance(result, str):
-        return result
-    from pydantic_core import to_json
-
-    try:
-        return to_json(result, by_alias=True, inf_nan_mode="strings").decode()
-    except ValueError:  # bytes that are no text, or what only Python knows
-        return to_json(result, by_alias=True, inf_nan_mode="strings", bytes_mode="base64", fallback=str).decode()

@@ -13,10 +13,12 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from hitl.attachments import Attachment
 from hitl.messages import ChatMessage, ToolCall
 from hitl.model_settings import TOOL_CHOICES, ModelSettings, tool_choice_of
+from hitl.models.attached import PDF, in_the_form_of_its_role, is_shown_image, text_of
 from hitl.models.chat_client import Delta, ModelReply, ResponseFormat
-from hitl.models.replies import IncompleteReply, Part, image_parts, keep_parts, parts_of
+from hitl.models.replies import IncompleteReply, Part, keep_parts, parts_of
 
 PROVIDER = "anthropic.messages"
 """What of a reply only this API can read is kept under this name."""
@@ -41,7 +43,7 @@ def conversation_to_wire(messages: Iterable[ChatMessage]) -> tuple[str, list[dic
     the system says later on stands with its prompt, since not every model takes it elsewhere."""
     system: list[str] = []
     wire: list[dict[str, Any]] = []
-    for message in messages:
+    for message in map(in_the_form_of_its_role, messages):
         if message.role == "system":
             system += [message.content] if message.content else []
             continue
@@ -61,14 +63,23 @@ def conversation_to_wire(messages: Iterable[ChatMessage]) -> tuple[str, list[dic
 
 def _content(message: ChatMessage) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = [{"type": "text", "text": message.content}] if message.content else []
-    if message.base64_image:
-        kind, data = image_parts(message.base64_image)
-        blocks.append({"type": "image", "source": {"type": "base64", "media_type": kind, "data": data}})
-    return blocks
+    return [*blocks, *map(_attached, message.attached)]
+
+
+def _attached(attachment: Attachment) -> dict[str, Any]:
+    if not is_shown_image(attachment) and attachment.media_type != PDF:
+        return {"type": "text", "text": text_of(attachment)}
+    if attachment.url is not None:
+        source = {"type": "url", "url": attachment.url}
+    else:
+        source = {"type": "base64", "media_type": attachment.media_type, "data": attachment.data or ""}
+    if is_shown_image(attachment):
+        return {"type": "image", "source": source}
+    return {"type": "document", "source": source, **({"title": attachment.name} if attachment.name else {})}
 
 
 def _result(message: ChatMessage) -> dict[str, Any]:
-    content = _content(message) if message.base64_image else message.content or ""
+    content = _content(message) if message.attached else message.content or ""
     return {"type": "tool_result", "tool_use_id": _id(message.tool_call_id or ""), "content": content}
 
 

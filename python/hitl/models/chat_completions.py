@@ -38,12 +38,12 @@ class OpenAIChatClient(OpenAIPackageClient):
 
     async def _complete(self, request: ModelRequest) -> ModelReply:
         # Late: see prepare().
-        from hitl.models.wire import ReplyBuilder, response_format_to_wire, settings_to_wire, to_wire
+        from hitl.models.wire import ReplyBuilder, conversation_to_wire, response_format_to_wire, settings_to_wire
 
         client = self._client()
         body: dict[str, Any] = {
             "model": request.model,
-            "messages": [to_wire(message, reasoning=self._sends_reasoning) for message in request.messages],
+            "messages": conversation_to_wire(request.messages, reasoning=self._sends_reasoning),
         }
         if request.tools:
             body["tools"] = request.tools

@@ -1,4 +1,4 @@
-"""What the wire formats share: a reply that ended too early, images, and what only its provider can read of a reply.
+"""What the wire formats share: a reply that ended too early, and what only its provider can read of a reply.
 
 A reply is made of parts. Text and tool calls have fields of their own in a `ChatMessage`; every other part (thinking
 with its signature, encrypted reasoning, a search that the provider ran) is the provider's, which needs it back as it
@@ -15,30 +15,11 @@ from typing import Any, Literal
 from hitl.errors import HitlError
 from hitl.messages import ChatMessage, ToolCall
 
-# The first characters of base64 data tell the image type.
-_IMAGE_TYPES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
-
 
 class IncompleteReply(HitlError, ConnectionError):
     """The stream ended before the model did: what arrived is no reply, and half a tool call must not run."""
 
     code = "incomplete_reply"
-
-
-def image_parts(data: str) -> tuple[str, str]:
-    """The media type and the base64 text of an image, given as such text or as a `data:` URL."""
-    if data.startswith("data:"):
-        head, _, text = data.partition(",")
-        return head.removeprefix("data:").partition(";")[0] or "image/png", text
-    return next((kind for start, kind in _IMAGE_TYPES.items() if data.startswith(start)), "image/png"), data
-
-
-def image_url(data: str) -> str:
-    """The same as a `data:` URL."""
-    if data.startswith("data:"):
-        return data
-    kind, text = image_parts(data)
-    return f"data:{kind};base64,{text}"
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,12 @@ import uuid
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from hitl.attachments import Attachment
 from hitl.messages import ChatMessage, ToolCall
 from hitl.model_settings import TOOL_CHOICES, InvalidSettings, ModelSettings, tool_choice_of
+from hitl.models.attached import PDF, in_the_form_of_its_role, is_shown_image, text_of
 from hitl.models.chat_client import Delta, ModelReply, ResponseFormat
-from hitl.models.replies import IncompleteReply, Part, image_url, keep_parts, parts_of
+from hitl.models.replies import IncompleteReply, Part, keep_parts, parts_of
 from hitl.models.wire import strict_schema
 
 PROVIDER = "openai.responses"
@@ -42,7 +44,7 @@ def input_of(messages: Iterable[ChatMessage], *, is_stored: bool) -> list[dict[s
     encrypted content is left out, which would be refused.
     """
     items: list[dict[str, Any]] = []
-    for message in messages:
+    for message in map(in_the_form_of_its_role, messages):
         if message.role == "assistant":
             for part in parts_of(PROVIDER, message, between=_BETWEEN):
                 item = _item(part)
@@ -65,10 +67,26 @@ def _item(part: Part) -> dict[str, Any]:
 
 
 def _content(message: ChatMessage) -> str | list[dict[str, Any]]:
-    if not message.base64_image:
+    attached = message.attached
+    if not attached:
         return message.content or ""
     text = [{"type": "input_text", "text": message.content}] if message.content else []
-    return [*text, {"type": "input_image", "detail": "auto", "image_url": image_url(message.base64_image)}]
+    return [*text, *map(part_of, attached)]
+
+
+def part_of(attachment: Attachment) -> dict[str, Any]:
+    """What is attached as the API takes it; text, where it takes it in no other form."""
+    if is_shown_image(attachment):
+        return {"type": "input_image", "detail": "auto", "image_url": attachment.data_url}
+    if attachment.media_type == PDF:
+        if attachment.url is not None:
+            return {"type": "input_file", "file_url": attachment.url}
+        return {
+            "type": "input_file",
+            "filename": attachment.name or "document.pdf",
+            "file_data": attachment.data_url,
+        }
+    return {"type": "input_text", "text": text_of(attachment)}
 
 
 def tools_to_wire(tools: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -7,27 +7,54 @@ out others (`index`), and neither may break a turn.
 from __future__ import annotations
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+from hitl.attachments import Attachment
 from hitl.messages import ChatMessage, ToolCall
 from hitl.model_settings import TOOL_CHOICES, ModelSettings, tool_choice_of
+from hitl.models.attached import PDF, in_the_form_of_its_role, is_shown_image, text_of
 from hitl.models.chat_client import Delta, ModelReply, ResponseFormat
 from hitl.models.replies import IncompleteReply as IncompleteReply
-from hitl.models.replies import image_url, of_others
+from hitl.models.replies import of_others
+
+_AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+
+
+def conversation_to_wire(messages: Iterable[ChatMessage], *, reasoning: bool) -> list[dict[str, Any]]:
+    """A conversation as a provider takes it; `reasoning` as in `to_wire`.
+
+    The API takes images and other files of a user alone: those of tools follow as a user's message, after the last
+    of the results that belong to one message of the model.
+    """
+    wire: list[dict[str, Any]] = []
+    of_tools: list[dict[str, Any]] = []
+    for message in messages:
+        if message.role != "tool":
+            wire += _as_of_user(of_tools)
+            of_tools = []
+        elif attached := message.attached:
+            told = f"Attached to the result of {message.name or 'a tool'} (call {message.tool_call_id}):"
+            of_tools += [{"type": "text", "text": told}, *map(_part, attached)]
+        wire.append(to_wire(message, reasoning=reasoning))
+    return wire + _as_of_user(of_tools)
+
+
+def _as_of_user(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{"role": "user", "content": parts}] if parts else []
 
 
 def to_wire(message: ChatMessage, *, reasoning: bool) -> dict[str, Any]:
-    """One message as a provider takes it.
+    """One message as a provider takes it, without what is attached to a tool's (see `conversation_to_wire`).
 
     `reasoning`: send reasoning back (OpenRouter needs it between tool calls; OpenAI refuses the member).
-    `user_params` never leave: they are for the agent, not for a model. An image is sent with a user's message only:
-    the API takes none elsewhere.
+    `user_params` never leave: they are for the agent, not for a model.
     """
+    message = in_the_form_of_its_role(message)
     wire: dict[str, Any] = {"role": message.role, "content": message.content}
-    if message.role == "user" and message.base64_image:
+    if message.role == "user" and (attached := message.attached):
         text = [{"type": "text", "text": message.content}] if message.content else []
-        wire["content"] = [*text, {"type": "image_url", "image_url": {"url": image_url(message.base64_image)}}]
+        wire["content"] = [*text, *map(_part, attached)]
     elif message.content is None and message.role != "assistant":
         wire["content"] = ""
     if message.tool_calls:
@@ -43,6 +70,20 @@ def to_wire(message: ChatMessage, *, reasoning: bool) -> dict[str, Any]:
         elif message.reasoning:
             wire["reasoning"] = message.reasoning
     return wire
+
+
+def _part(attachment: Attachment) -> dict[str, Any]:
+    if is_shown_image(attachment):
+        return {"type": "image_url", "image_url": {"url": attachment.data_url}}
+    if attachment.data is not None and attachment.media_type == PDF:
+        file = {"filename": attachment.name or "document.pdf", "file_data": attachment.data_url}
+        return {"type": "file", "file": file}
+    if attachment.data is not None and attachment.media_type in _AUDIO:
+        return {
+            "type": "input_audio",
+            "input_audio": {"data": attachment.data, "format": _AUDIO[attachment.media_type]},
+        }
+    return {"type": "text", "text": text_of(attachment)}
 
 
 def response_format_to_wire(wanted: ResponseFormat) -> dict[str, Any]:

@@ -438,6 +438,7 @@ def make_context(
         session_id=turn.session_id,
         idempotency_key=turn.idempotency_key() if is_call else None,
         resources=None if source is None else source.value,
+        conversation=turn.conversation,
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from hitl.attachments import Attachment
 from hitl.decisions import ApprovalRequest, Decision
+from hitl.messages import ChatMessage
 
 if TYPE_CHECKING:
     # With a default, which checkers know and Python does not yet: `RunContext` is a whole type by itself.
@@ -65,6 +67,23 @@ class RunContext(Generic[ContextT, ResourcesT]):
 
     A tool that takes a `RunContext` has them opened, unless it says `RunContext[Account, None]`. A policy or a
     description has them only where its parameter is annotated so: most of them look at nothing but the arguments."""
+
+    conversation: Sequence[ChatMessage] = field(default=(), repr=False, compare=False)
+    """The conversation when the turn began, the message that it answers last. Not to be changed."""
+
+    @property
+    def attachments(self) -> list[Attachment]:
+        """The images and other files of the conversation when the turn began, those of its message last.
+
+        Raises ValueError where the `base64_image` of a message is none.
+
+        Example:
+            @tool
+            async def scan(name: str, ctx: RunContext) -> str:
+                found = [each for each in ctx.attachments if each.name == name]
+                return await ocr(found[-1].to_bytes()) if found else f"No file is called {name}."
+        """
+        return [attachment for message in self.conversation for attachment in message.attached]
 
     if not TYPE_CHECKING:
 

@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
+from hitl.attachments import Attachment
 from hitl.errors import HitlError
 from hitl.tools.context import ApprovalCallback, ApprovalPolicy
 from hitl.tools.definition import Tool
@@ -298,7 +299,8 @@ class _Holder:
 
 
 def read_result(result: Any) -> Any:
-    """What a model is told of a call: text, or the server's structured content, or its blocks as JSON."""
+    """What a tool of a server returns: text, or the server's structured content, or its blocks, where images, sounds
+    and files are attachments; raises `MCPServerError`."""
     texts = [block.text for block in result.content if block.type == "text"]
     if result.is_error:
         raise MCPServerError("\n".join(texts) or "the tool reported an error without a text")
@@ -306,7 +308,28 @@ def read_result(result: Any) -> Any:
         return "\n".join(texts)
     if not result.content:
         return result.structured_content
+    blocks = [_read_block(block) for block in result.content]
+    if any(isinstance(block, Attachment) for block in blocks):
+        return blocks
     return [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
+
+
+def _read_block(block: Any) -> str | Attachment:
+    if block.type == "text":
+        return str(block.text)
+    resource = getattr(block, "resource", None)
+    if resource is not None and getattr(resource, "text", None) is not None:
+        return f"[{resource.uri}]\n{resource.text}"
+    data = getattr(block, "data", None) if resource is None else getattr(resource, "blob", None)
+    if data is None:  # a link, which the model may follow with another tool, or what later versions bring
+        return str(block.model_dump_json(by_alias=True, exclude_none=True))
+    about = block if resource is None else resource
+    kind = (about.mime_type or "application/octet-stream").partition(";")[0].strip()
+    name = None if resource is None else str(resource.uri).rstrip("/").rsplit("/", 1)[-1] or None
+    try:
+        return Attachment(kind, data=data, name=name)
+    except ValueError as error:
+        raise MCPServerError(f"the tool returned a file that cannot be read: {error}") from error
 
 
 def _check_approval(option: str, value: object) -> None:

@@ -24,6 +24,7 @@ from hitl.errors import HitlError, InterruptExpired, Parked, ToolRejected
 from hitl.journal.account import Limits, RuleChanges, usage_of
 from hitl.journal.error_codec import decode_error, encode_error
 from hitl.journal.ports import ApprovalMembers, InterruptRequest, StepIdentity, TurnPort
+from hitl.messages import ChatMessage
 from hitl.turn import bodies
 from hitl.turn.holding import DEFAULT_HOLD
 from hitl.turn.naming import StepNames
@@ -104,6 +105,8 @@ class Turn:
         self.agent = agent
         self.sent_by = sent_by
         """The name of the key that sent the message, where a server knows."""
+        self.conversation: tuple[ChatMessage, ...] = ()
+        """What was said before the turn, and the message that it answers."""
         self.context = context
         """The object given to the run, for ``RunContext.context``; on a server what ``context_from`` made."""
         self._resources = resources

@@ -10,11 +10,25 @@ fn an_empty_object_is_a_message_of_the_user() {
 }
 
 #[test]
-fn all_nine_members_are_written_nulls_too() {
+fn nine_members_are_written_nulls_too_and_attachments_where_there_are_any() {
     let written = serde_json::to_value(ChatMessage::default()).unwrap();
     let names: Vec<&str> = written.as_object().unwrap().keys().map(String::as_str).collect();
     let expected = "role content reasoning reasoning_details tool_calls tool_call_id name base64_image user_params";
     assert_eq!(names, expected.split_whitespace().collect::<Vec<_>>());
+    let attachment = json!({"media_type": "image/png", "data": "aGk="});
+    let message: ChatMessage = serde_json::from_value(json!({"attachments": [attachment]})).unwrap();
+    assert_eq!(serde_json::to_value(message).unwrap()["attachments"], json!([attachment]));
+}
+
+#[test]
+fn a_media_type_has_two_names_and_no_parameters() {
+    for text in ["image/png", "application/vnd.oasis.opendocument.text", "image/svg+xml", "x/1"] {
+        assert!(is_media_type(text), "{text}");
+    }
+    for text in ["", "png", "/", "image/", "/png", "image/png/x", "text/plain; charset=utf-8", "image/ png", "i\n/p"] {
+        assert!(!is_media_type(text), "{text:?}");
+    }
+    assert!(!is_media_type(&format!("image/{}", "x".repeat(128))));
 }
 
 #[test]

@@ -22,6 +22,7 @@ use crate::store::query;
 
 shown_as! {
     message::ChatMessage => ChatMessage,
+    message::Attachment => Attachment,
     message::ToolCall => ToolCall,
     message::FunctionCall => FunctionCall,
     policy::Rule => Rule,
@@ -66,10 +67,29 @@ struct ChatMessage {
     /// An image, base64.
     #[serde(default)]
     base64_image: Option<String>,
+    /// Images and other files; left out where there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    attachments: Option<Vec<Attachment>>,
     /// Parameters of the client's own; never turned into environment variables.
     #[serde(default)]
     #[schema(value_type = Option<Object>)]
     user_params: Option<Value>,
+}
+
+/// An image or another file: its bytes, or where they are.
+#[derive(ToSchema)]
+struct Attachment {
+    /// What it is: `image/png`, `application/pdf`.
+    media_type: String,
+    /// Its bytes, base64; this or `url`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    data: Option<String>,
+    /// Where it is, for the model's provider to fetch: the server never does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    url: Option<String>,
+    /// What people call it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
 }
 
 /// One tool call inside an assistant message.

@@ -11,7 +11,7 @@ use crate::domain::decision::DecisionKind;
 use crate::domain::event::EventName;
 use crate::domain::grant::{Grant, GrantedDecision};
 use crate::domain::interrupt::Interrupt;
-use crate::domain::message::{ChatMessage, FunctionCall, Role, ToolCall, ToolCallKind};
+use crate::domain::message::{Attachment, ChatMessage, FunctionCall, Role, ToolCall, ToolCallKind};
 use crate::domain::policy::{Effect, Rule};
 use crate::domain::scope::{Scope, Scopes};
 use crate::domain::status::{InterruptStatus, NoticeStatus, Status};
@@ -148,6 +148,7 @@ fn what_is_asked_is_as_its_schema_says() {
 fn messages_are_as_their_schemas_say() {
     let function = FunctionCall { name: "f".to_owned(), arguments: "{}".to_owned() };
     let call = ToolCall { id: "1".to_owned(), kind: ToolCallKind::Function, function: function.clone() };
+    let attachment = Attachment { media_type: "image/png".to_owned(), data: text(), url: text(), name: text() };
     let full = ChatMessage {
         role: Role::Tool,
         content: text(),
@@ -157,9 +158,11 @@ fn messages_are_as_their_schemas_say() {
         tool_call_id: text(),
         name: text(),
         base64_image: text(),
+        attachments: Some(vec![attachment.clone()]),
         user_params: Some(object()),
     };
     has_members(&full, &ChatMessage::default());
+    has_members(&attachment, &Attachment { data: None, url: None, name: None, ..attachment.clone() });
     has_members(&call, &call);
     has_members(&function, &function);
     let start = StartMessage { role: Role::User, content: text() };

@@ -5,7 +5,7 @@ use serde_json::json;
 use super::fixture::*;
 use crate::domain::Error;
 use crate::domain::audit::{Action, Deed};
-use crate::domain::message::{ChatMessage, FunctionCall, Role, ToolCall, ToolCallKind};
+use crate::domain::message::{Attachment, ChatMessage, FunctionCall, Role, ToolCall, ToolCallKind};
 use crate::domain::search::Needle;
 use crate::domain::session::{Failure, Phase, Retry, Session};
 use crate::domain::status::Status;
@@ -97,6 +97,12 @@ async fn messages_read_back_with_every_member(it: Fixture) {
         tool_call_id: Some("call_0".to_owned()),
         name: Some("files".to_owned()),
         base64_image: Some("AAAA".to_owned()),
+        attachments: Some(vec![Attachment {
+            media_type: "application/pdf".to_owned(),
+            data: None,
+            url: Some("https://example.com/a.pdf".to_owned()),
+            name: Some("a.pdf".to_owned()),
+        }]),
         user_params: Some(object(json!({"nested": {"null": null, "tenth": 0.1}}))),
     };
     let stored = vec![full, ChatMessage::default()];

@@ -127,6 +127,7 @@ impl Serialize for Lean<'_> {
             tool_call_id,
             name,
             base64_image,
+            attachments,
             user_params,
         } = self.0;
         map.serialize_entry("role", role)?;
@@ -137,6 +138,7 @@ impl Serialize for Lean<'_> {
         entry(&mut map, "tool_call_id", tool_call_id.as_ref())?;
         entry(&mut map, "name", name.as_ref())?;
         entry(&mut map, "base64_image", base64_image.as_ref())?;
+        entry(&mut map, "attachments", attachments.as_ref())?;
         entry(&mut map, "user_params", user_params.as_ref())?;
         map.end()
     }

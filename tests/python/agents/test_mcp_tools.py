@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from hitl import ApprovalRequest, Decision, MCPTools, ReActAgent, tool
+from hitl import ApprovalRequest, Attachment, Decision, MCPTools, ReActAgent, tool
 from hitl.testing import ScriptedChatClient
 from hitl.tools.mcp import MCPServerError
 from tests.python.support.local import LocalResult, run_locally
@@ -49,7 +49,7 @@ async def test_the_model_sees_the_server_s_tools_and_their_schemas(url: str) -> 
     _, _, client = await run(over_http(url))
     tools = {item["function"]["name"]: item["function"] for item in client.requests[0]["tools"]}
     # `read.all` is no name that every provider takes.
-    assert list(tools) == ["write", "read_all", "fail", "numbers", "environment", "die"]
+    assert list(tools) == ["write", "read_all", "fail", "numbers", "draw", "environment", "die"]
     assert tools["write"]["description"] == "Write a line."
     assert tools["write"]["parameters"]["properties"]["times"]["type"] == "integer"
     assert tools["write"]["parameters"]["required"] == ["line"]
@@ -82,6 +82,16 @@ async def test_several_blocks_and_errors_come_back_as_they_should() -> None:
     assert "the shelf is broken" in json.loads(told[0])["error"]
     assert "line" in json.loads(told[1])["error"]
     assert told[2] in ("1\n2", "[1,2]")
+
+
+async def test_images_and_files_of_a_server_are_attachments() -> None:
+    result, told, _ = await run(MCPTools(COMMAND), [("draw", {})])
+    assert told == ["Drawn.\n[attachment 1: image/gif]\n[attachment 2: sums.pdf, application/pdf]"]
+    [message] = [each for each in result.state if each.role == "tool"]
+    assert message.attachments == [
+        Attachment("image/gif", data="R0lGODlh"),
+        Attachment("application/pdf", data="JVBERg==", name="sums.pdf"),
+    ]
 
 
 async def test_a_server_that_dies_is_a_tool_error_and_the_next_call_starts_another() -> None:

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hitl.messages import ChatMessage, ToolCall
-from hitl.models.replies import Part, image_parts, image_url, keep_parts, parts_of
+from hitl.models.replies import Part, keep_parts, parts_of
 from hitl.models.wire import to_wire
 
 
@@ -75,10 +75,3 @@ def test_chat_completions_are_sent_their_own_details_alone() -> None:
     message.reasoning_details = details[:1]
     wire = to_wire(message, reasoning=True)
     assert (wire.get("reasoning_details"), wire["reasoning"]) == (None, "hm")
-
-
-def test_an_image_is_told_by_its_first_characters_or_its_url() -> None:
-    assert image_parts("/9j/abc") == ("image/jpeg", "/9j/abc")
-    assert image_parts("data:image/webp;base64,UklGR") == ("image/webp", "UklGR")
-    assert image_url("R0lGOD") == "data:image/gif;base64,R0lGOD"
-    assert image_url("data:image/webp;base64,UklGR") == "data:image/webp;base64,UklGR"

@@ -14,7 +14,7 @@ import hitl
 
 PACKAGE = Path(__file__).parents[3] / "python" / "hitl"
 
-WORDS = {"_core", "decisions", "errors", "messages", "model_settings", "pythons", "strict_json"}
+WORDS = {"_core", "attachments", "decisions", "errors", "messages", "model_settings", "pythons", "strict_json"}
 """What everybody may know: single modules, which import each other and nothing else."""
 
 _ENGINE = {"words", "journal", "turn"}

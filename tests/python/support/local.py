@@ -351,6 +351,7 @@ async def run_locally(
     if isinstance(message, str):
         message = ChatMessage.user_message(content=message)
     try:
+        local.turn.conversation = (*(state or ()), message)
         response, after = await local.run(loaded.run, message, list(state or []))
     finally:
         local.turn.close()

@@ -12,7 +12,10 @@ except ImportError:  # of a framework that is not yet at the second release of t
     from mcp.server.fastmcp import FastMCP as MCPServer
     from mcp.server.fastmcp.exceptions import ToolError
 
+from mcp.types import BlobResourceContents, EmbeddedResource, ImageContent, TextContent
+
 server = MCPServer("shelf")
+_TYPE = "mimeType" if "mimeType" in ImageContent.model_fields else "mime_type"
 written: list[str] = []
 
 
@@ -39,6 +42,17 @@ def fail() -> str:
 def numbers() -> list[int]:
     """Several results."""
     return [1, 2]
+
+
+@server.tool()
+def draw() -> list[Any]:
+    """Words, an image and a file, as a server returns them."""
+    file = BlobResourceContents(uri="file:///shelf/sums.pdf", blob="JVBERg==", **{_TYPE: "application/pdf"})
+    return [
+        TextContent(type="text", text="Drawn."),
+        ImageContent(type="image", data="R0lGODlh", **{_TYPE: "image/gif"}),
+        EmbeddedResource(type="resource", resource=file),
+    ]
 
 
 @server.tool()

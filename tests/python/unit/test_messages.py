@@ -1,9 +1,12 @@
+import json
+
 import pytest
 
+from hitl.attachments import Attachment
 from hitl.messages import FIELDS, ChatMessage
 
 
-def test_it_has_the_nine_fields_of_the_contract() -> None:
+def test_it_has_the_ten_fields_of_the_contract() -> None:
     assert FIELDS == (
         "role",
         "content",
@@ -13,6 +16,7 @@ def test_it_has_the_nine_fields_of_the_contract() -> None:
         "tool_call_id",
         "name",
         "base64_image",
+        "attachments",
         "user_params",
     )
 
@@ -30,8 +34,15 @@ def test_to_dict_leaves_out_what_is_none_and_keeps_what_is_empty() -> None:
 
 def test_from_dict_reads_what_to_dict_wrote() -> None:
     call = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
-    message = ChatMessage(role="assistant", tool_calls=[call], reasoning="because", user_params={"a": 1})
+    message = ChatMessage(
+        role="assistant",
+        tool_calls=[call],
+        reasoning="because",
+        attachments=[Attachment.of_bytes(b"hi", "image/png", name="a.png")],
+        user_params={"a": 1},
+    )
     assert ChatMessage.from_dict(message.to_dict()) == message
+    assert ChatMessage.from_dict(json.loads(json.dumps(message.to_dict()))) == message
 
 
 def test_a_message_without_a_role_is_the_users() -> None:
@@ -46,6 +57,10 @@ def test_a_message_without_a_role_is_the_users() -> None:
         ({"content": 3}, TypeError, "ChatMessage.content must be a str or None, got int"),
         ({"tool_calls": {}}, TypeError, "ChatMessage.tool_calls must be a list or None, got dict"),
         ({"user_params": []}, TypeError, "ChatMessage.user_params must be a dict or None, got list"),
+        ({"attachments": {}}, TypeError, "ChatMessage.attachments must be a list or None, got dict"),
+        ({"attachments": [1]}, TypeError, "ChatMessage.attachments must be a list of Attachment, got one of int"),
+        ({"attachments": [{}]}, TypeError, "Attachment.media_type is missing"),
+        ({"attachments": [{"media_type": "a/b", "path": "x"}]}, TypeError, "Attachment has no field 'path'"),
         ({"contents": "x"}, TypeError, "ChatMessage has no field 'contents'"),
     ],
 )

@@ -1,5 +1,6 @@
 // Messages, one after the other; what came of a call stands beside it.
 
+import { Attached, attachedTo } from "./attached";
 import { decider, lineOf, outcome, outcomeTone, summaryOf } from "../format";
 import { parse, isObject, type Json } from "../json";
 import { Markdown } from "../markdown";
@@ -47,13 +48,14 @@ function paired(messages: Message[]): { results: ReadonlyMap<number, Results>; t
 export function Said({ message, live = false, results = new Map(), calls = noCalls }: { message: Message; live?: boolean; results?: Results | undefined; calls?: Calls }) {
   const made = message.tool_calls ?? [];
   const content = typeof message.content === "string" ? message.content : "";
-  const isNothing = content === "" && made.length === 0 && !message.reasoning;
+  const isNothing = content === "" && made.length === 0 && !message.reasoning && attachedTo(message).length === 0;
   return (
     <li class={`said ${message.role} ${live ? "live" : ""}`}>
       <span class="speaker">{message.role === "tool" && message.name ? <Plain text={message.name} /> : speakers[message.role]}</span>
       <div class="what">
         {message.reasoning && <details><summary>Reasoning</summary><Markdown text={message.reasoning} /></details>}
         {content !== "" && (message.role === "tool" ? <Result message={message} /> : <Markdown text={content} />)}
+        <Attached message={message} />
         {made.map((call) => <Call key={call.id} call={call} result={results.get(call.id)} calls={calls} />)}
         {isNothing && <p class="muted">{message.shortened ? "A long message; all of it is here once the turn is over." : "Nothing."}</p>}
       </div>
@@ -91,7 +93,7 @@ function Call({ call, result, calls }: { call: ToolCall; result: Message | undef
           {asked.status === "pending" ? "waits for an answer" : outcome(asked)}{who !== null && <> by <Plain text={who} /></>}
         </p>
       )}
-      {result !== undefined ? <Result message={result} /> : atWork ? <p class="became">at work…</p> : null}
+      {result !== undefined ? <><Result message={result} /><Attached message={result} /></> : atWork ? <p class="became">at work…</p> : null}
     </div>
   );
 }

@@ -14,22 +14,36 @@ from langchain_core.messages import (
     ToolMessage,
 )
 
+from hitl.attachments import Attachment
 from hitl.ext.replies import RecordedReply
 from hitl.messages import ChatMessage, ToolCall
+from hitl.models.attached import PDF, is_shown_image
+from hitl.models.attached import text_of as text_of_file
+
+_BLOCKS = {PDF: "file", "audio": "audio", "video": "video"}
 
 
 def prompt_of(message: ChatMessage) -> HumanMessage:
     """A person's message for a graph."""
-    if message.base64_image is None:
+    attached = message.attached
+    if not attached:
         return HumanMessage(message.content or "")
-    url = (
-        message.base64_image
-        if message.base64_image.startswith("data:")
-        else f"data:image/png;base64,{message.base64_image}"
-    )
-    image = {"type": "image_url", "image_url": {"url": url}}
     text: list[str | dict[str, Any]] = [{"type": "text", "text": message.content}] if message.content else []
-    return HumanMessage([*text, image])
+    return HumanMessage([*text, *map(_attached, attached)])
+
+
+def _attached(attachment: Attachment) -> dict[str, Any]:
+    """A block that LangChain's models read; text, where they take it in no other form."""
+    if is_shown_image(attachment):
+        return {"type": "image_url", "image_url": {"url": attachment.data_url}}
+    kind = _BLOCKS.get(
+        attachment.media_type if attachment.media_type == PDF else attachment.media_type.partition("/")[0]
+    )
+    if kind is None:
+        return {"type": "text", "text": text_of_file(attachment)}
+    where = {"url": attachment.url} if attachment.url else {"base64": attachment.data}
+    named = {"extras": {"filename": attachment.name}} if attachment.name else {}
+    return {"type": kind, "mime_type": attachment.media_type, **where, **named}
 
 
 def from_chat(message: ChatMessage) -> BaseMessage:

@@ -14,6 +14,7 @@ from pydantic_core import to_jsonable_python
 
 from hitl.ext.native import keep, recall
 from hitl.messages import ChatMessage, ToolCall
+from hitl.models.responses_wire import part_of
 
 Item: TypeAlias = dict[str, Any]
 
@@ -27,12 +28,11 @@ _OUTPUT_END: Final = "_call_output"
 
 def prompt_of(message: ChatMessage) -> Item:
     """A person's message as an item."""
-    if message.base64_image is None:
+    attached = message.attached
+    if not attached:
         return {"role": "user", "content": message.content or ""}
-    given = message.base64_image
-    url = given if "," in given else f"data:image/png;base64,{given}"
     parts: list[Item] = [{"type": "input_text", "text": message.content}] if message.content else []
-    return {"role": "user", "content": [*parts, {"type": "input_image", "detail": "auto", "image_url": url}]}
+    return {"role": "user", "content": [*parts, *map(part_of, attached)]}
 
 
 def history_of(state: Sequence[ChatMessage]) -> list[Item]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from pydantic_ai.messages import (
+    AudioUrl,
     BinaryContent,
+    DocumentUrl,
+    ImageUrl,
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
@@ -20,8 +22,10 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserContent,
     UserPromptPart,
+    VideoUrl,
 )
 
+from hitl.attachments import Attachment
 from hitl.ext.native import keep, recall, shown_turn
 from hitl.ext.replies import RecordedReply
 from hitl.ext.versions import reading
@@ -30,15 +34,29 @@ from hitl.messages import ChatMessage, ToolCall
 FORM = "pydantic_ai"
 """Names the form in which a session's messages carry pydantic-ai's."""
 
+_ADDRESSES: dict[str, type[ImageUrl | AudioUrl | VideoUrl | DocumentUrl]] = {
+    "image": ImageUrl,
+    "audio": AudioUrl,
+    "video": VideoUrl,
+}
+
 
 def prompt_of(message: ChatMessage) -> str | list[UserContent]:
     """A person's message as the prompt of a run."""
-    if message.base64_image is None:
+    attached = message.attached
+    if not attached:
         return message.content or ""
-    header, comma, data = message.base64_image.rpartition(",")
-    kind = header.removeprefix("data:").partition(";")[0] if comma else "image/png"
     text: list[UserContent] = [message.content] if message.content else []
-    return [*text, BinaryContent(base64.b64decode(data), media_type=kind)]
+    return [*text, *map(_attached, attached)]
+
+
+def _attached(attachment: Attachment) -> UserContent:
+    """What a model cannot be shown is the framework's to say, as where a prompt was made for it."""
+    kind, data = attachment.media_type, attachment.to_bytes()
+    if data is not None:
+        return BinaryContent(data, media_type=kind)
+    address = _ADDRESSES.get(kind.partition("/")[0], DocumentUrl)
+    return address(attachment.data_url, media_type=kind)
 
 
 def history_of(state: Sequence[ChatMessage]) -> list[ModelMessage]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import base64
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -11,10 +11,12 @@ from typing import Any, Final, cast
 from strands.types.content import ContentBlock, Message
 from strands.types.session import decode_bytes_values, encode_bytes_values
 
+from hitl.attachments import Attachment
 from hitl.ext.gating import edit_note
 from hitl.ext.native import keep, recall, shown_turn
 from hitl.ext.replies import RecordedReply
 from hitl.messages import ChatMessage, ToolCall
+from hitl.models.attached import text_of
 
 FORM: Final = "strands"
 """Names the form in which a session's messages carry Strands'."""
@@ -23,6 +25,21 @@ _INSTEAD: Final = "instead"
 _STATE: Final = "state"
 # Items of that form besides messages: that what follows stands for the whole conversation, as a conversation manager
 # left it, and the agent's state after a turn.
+
+_IMAGES: Final = {"image/png": "png", "image/jpeg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
+_OFFICE: Final = "application/vnd.openxmlformats-officedocument"
+_DOCUMENTS: Final = {
+    "application/pdf": "pdf",
+    "text/csv": "csv",
+    "application/msword": "doc",
+    f"{_OFFICE}.wordprocessingml.document": "docx",
+    "application/vnd.ms-excel": "xls",
+    f"{_OFFICE}.spreadsheetml.sheet": "xlsx",
+    "text/html": "html",
+    "text/plain": "txt",
+    "text/markdown": "md",
+}
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9 ()\[\]-]+")
 
 _NOTE: Final = edit_note({}).partition("{")[0]
 _USAGE: Final = {
@@ -64,12 +81,24 @@ def history_of(state: Sequence[ChatMessage]) -> History:
 
 def prompt_of(message: ChatMessage) -> str | list[ContentBlock]:
     """A person's message as the prompt of a run."""
-    if message.base64_image is None:
+    attached = message.attached
+    if not attached:
         return message.content or ""
-    header, comma, data = message.base64_image.rpartition(",")
-    kind = header.removeprefix("data:image/").partition(";")[0] if comma else "png"
-    image = cast(ContentBlock, {"image": {"format": kind, "source": {"bytes": base64.b64decode(data)}}})
-    return [{"text": message.content}, image] if message.content else [image]
+    text: list[ContentBlock] = [{"text": message.content}] if message.content else []
+    return [*text, *(_attached(number, each) for number, each in enumerate(attached, 1))]
+
+
+def _attached(number: int, attachment: Attachment) -> ContentBlock:
+    """A block of a prompt; text where Strands knows no format for it, or where only its address is known."""
+    data, kind = attachment.to_bytes(), attachment.media_type
+    if data is not None and kind in _IMAGES:
+        return cast(ContentBlock, {"image": {"format": _IMAGES[kind], "source": {"bytes": data}}})
+    if data is not None and kind in _DOCUMENTS:
+        # Bedrock takes few characters in a name, and no name twice.
+        name = f"{number} {_NO_NAME.sub(' ', attachment.name or 'document').strip()}"
+        document = {"format": _DOCUMENTS[kind], "name": name, "source": {"bytes": data}}
+        return cast(ContentBlock, {"document": document})
+    return {"text": text_of(attachment)}
 
 
 def turn_of(

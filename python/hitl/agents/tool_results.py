@@ -1,0 +1,63 @@
+"""What a tool returns, or raises, as a model is told of it: text, and the images and other files in it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hitl.attachments import Attachment
+from hitl.errors import HitlError
+
+
+def error_content(error: Exception) -> str:
+    """`{"error": ...}`: our own errors speak for themselves, others with their class."""
+    text = str(error)
+    if not isinstance(error, HitlError):
+        text = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return json.dumps({"error": text}, ensure_ascii=False)
+
+
+def content_of(result: Any) -> tuple[str, list[Attachment]]:
+    """A tool's result as a model reads it, and what is attached to it.
+
+    Text is as it is, and everything else JSON. Where an attachment was stands its number and name: in text, where the
+    result is an attachment, or a list of nothing but text and attachments, else in the JSON.
+    """
+    attached: list[Attachment] = []
+    if isinstance(result, Attachment) or (_is_series(result) and any(isinstance(each, Attachment) for each in result)):
+        parts = [result] if isinstance(result, Attachment) else result
+        return "\n".join(part if isinstance(part, str) else _mark(part, attached) for part in parts), attached
+    if not isinstance(result, str):
+        result = _parted(result, attached)
+    return (result if isinstance(result, str) else _json_of(result)), attached
+
+
+def _is_series(result: Any) -> bool:
+    return isinstance(result, list | tuple) and all(isinstance(each, str | Attachment) for each in result)
+
+
+def _parted(value: Any, attached: list[Attachment]) -> Any:
+    """The value with marks where attachments are: in lists and dicts, at any depth. The value itself without any."""
+    if isinstance(value, Attachment):
+        return _mark(value, attached)
+    if type(value) is dict:
+        members = {key: _parted(item, attached) for key, item in value.items()}
+        return value if all(members[key] is item for key, item in value.items()) else members
+    if type(value) is list or type(value) is tuple:
+        items = [_parted(item, attached) for item in value]
+        return value if all(new is old for new, old in zip(items, value, strict=True)) else items
+    return value
+
+
+def _mark(attachment: Attachment, attached: list[Attachment]) -> str:
+    attached.append(attachment)
+    return f"[attachment {len(attached)}: {attachment.described}]"
+
+
+def _json_of(result: Any) -> str:
+    from pydantic_core import to_json  # late: many agents have tools that return text alone
+
+    try:
+        return to_json(result, by_alias=True, inf_nan_mode="strings").decode()
+    except ValueError:  # bytes that are no text, or what only Python knows
+        return to_json(result, by_alias=True, inf_nan_mode="strings", bytes_mode="base64", fallback=str).decode()

@@ -1,0 +1,145 @@
+"""Images and other files in and out of tools, over pauses, stores and HTTP."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+import hitl
+from hitl import Attachment, ChatMessage, ReActAgent, RunContext, tool
+from hitl.client import Invalid
+from hitl.testing import HitlServer, Human, ScriptedChatClient
+from tests.python.support.local import run_locally
+
+DOT = Attachment.of_bytes(b"GIF89a", "image/gif", name="dot.gif")
+SUMS = Attachment.of_bytes(b"%PDF", "application/pdf")
+
+
+@dataclass
+class Page:
+    number: int
+
+
+@pytest.mark.parametrize(
+    ("result", "content", "attachments"),
+    [
+        (DOT, "[attachment 1: dot.gif, image/gif]", [DOT]),
+        (
+            ["Here:", DOT, SUMS],
+            "Here:\n[attachment 1: dot.gif, image/gif]\n[attachment 2: application/pdf]",
+            [DOT, SUMS],
+        ),
+        ((DOT, "and", DOT), "[attachment 1: dot.gif, image/gif]\nand\n[attachment 2: dot.gif, image/gif]", [DOT, DOT]),
+        ({"n": 1, "of": [DOT]}, {"n": 1, "of": ["[attachment 1: dot.gif, image/gif]"]}, [DOT]),
+        ([1, DOT], [1, "[attachment 1: dot.gif, image/gif]"], [DOT]),
+        (["a", "b"], ["a", "b"], None),
+        ([], [], None),
+        ({"page": Page(1)}, {"page": {"number": 1}}, None),
+    ],
+)
+async def test_what_a_tool_returns_is_text_with_its_files_beside_it(
+    result: Any, content: Any, attachments: list[Attachment] | None
+) -> None:
+    @tool
+    async def look() -> Any:
+        return result
+
+    client = ScriptedChatClient([{"tool_calls": [{"name": "look", "args": {}}]}, {"content": "done"}])
+    ended = await run_locally(ReActAgent(client=client, tools=[look]), "go")
+    [told] = [message for message in ended.state if message.role == "tool"]
+    said = told.content or ""
+    assert (said if isinstance(content, str) else json.loads(said)) == content
+    assert told.attachments == attachments
+    assert client.requests[1]["messages"][-1] == told.to_dict()
+
+
+async def test_a_rejected_and_a_failed_call_attach_nothing() -> None:
+    @tool(requires_approval=True)
+    async def draw() -> Attachment:
+        return DOT
+
+    @tool
+    async def fail() -> Attachment:
+        return Attachment.of_bytes(b"", "no type")
+
+    calls = [{"tool_calls": [{"name": "draw", "args": {}}, {"name": "fail", "args": {}}]}, {"content": "done"}]
+    agent = ReActAgent(client=ScriptedChatClient(calls), tools=[draw, fail])
+    ended = await run_locally(agent, "go", answers={"type": "reject"})
+    told = [message for message in ended.state if message.role == "tool"]
+    assert [message.attachments for message in told] == [None, None]
+    assert "Attachment.media_type must be one such as image/png" in (told[1].content or "")
+
+
+async def test_files_of_a_message_and_of_a_tool_are_there_in_a_run_that_goes_on_from_its_state() -> None:
+    @tool
+    async def draw() -> Attachment:
+        return DOT
+
+    @tool(requires_approval=True)
+    async def send(context: RunContext) -> str:
+        return repr(context.attachments)
+
+    calls = [
+        {"tool_calls": [{"name": "draw", "args": {}}]},
+        {"tool_calls": [{"name": "send", "args": {}}]},
+        {"content": "done"},
+    ]
+    client = ScriptedChatClient(calls)
+    agent = ReActAgent(client=client, tools=[draw, send])
+    paused = await hitl.run(agent, ChatMessage.user_message(content="go", attachments=[SUMS]))
+    assert paused.status == "interrupted"
+    state = hitl.RunState.from_string(agent, paused.state.to_string())
+    [asked] = state.interrupts
+    state.approve(asked)
+    ended = await hitl.run(agent, state)
+    assert ended.status == "idle", ended.error
+    user, _, drawn, _, sent, _ = client.requests[-1]["messages"] + [None]
+    assert user["attachments"] == [SUMS.to_dict()]
+    assert drawn["attachments"] == [DOT.to_dict()]
+    assert sent["content"] == repr([SUMS])
+
+
+def test_over_http_they_come_in_with_a_message_and_stay_in_the_session(
+    hitl_server: HitlServer, hitl_replay: HitlServer, human: Human
+) -> None:
+    """Through a pause, and a replay of the turn; in the next turn tools still have those of the first."""
+
+    @tool(requires_approval=True)
+    async def crop(context: RunContext) -> list[str | Attachment]:
+        given = context.attachments
+        corner = (given[0].to_bytes() or b"")[:3]
+        return [f"of {len(given)}:", Attachment.of_bytes(corner, given[0].media_type, name="corner.gif")]
+
+    call = {"tool_calls": [{"name": "crop", "args": {}}]}
+    client = ScriptedChatClient([call, {"content": "Cropped."}, call, {"content": "Again."}])
+    human.on("crop").approve()
+    server = hitl_server(ReActAgent(client=client, tools=[crop]))
+    session = server.client.create_session().session_id
+    elsewhere = {"media_type": "application/pdf", "url": "https://example.com/a.pdf"}
+    server.send({"role": "user", "content": "go", "attachments": [DOT.to_dict(), elsewhere]}, session)
+    server.send("once more", session)
+    messages = server.client.get_messages(session)
+    assert messages[0].attachments == [DOT, Attachment("application/pdf", url="https://example.com/a.pdf")]
+    corner = Attachment.of_bytes(b"GIF", "image/gif", name="corner.gif")
+    told = [message for message in messages if message.role == "tool"]
+    assert [message.content for message in told] == [
+        "of 2:\n[attachment 1: corner.gif, image/gif]",
+        "of 3:\n[attachment 1: corner.gif, image/gif]",
+    ]
+    assert [message.attachments for message in told] == [[corner], [corner]]
+    assert client.requests[-1]["messages"] == [message.to_dict() for message in messages[:-1]]
+
+
+def test_over_http_a_wrong_one_is_refused_by_its_place(hitl_server: HitlServer) -> None:
+    server = hitl_server(ReActAgent(client=ScriptedChatClient([]), tools=[]))
+    session = server.client.create_session().session_id
+    with pytest.raises(Invalid) as refused:
+        server.client.send_message(session, {"role": "user", "attachments": [{"media_type": "gif", "data": "-"}]})
+    assert [error["loc"] for error in refused.value.errors] == [
+        ["body", "attachments", 0, "media_type"],
+        ["body", "attachments", 0, "data"],
+    ]
+    assert server.client.get_messages(session) == []

@@ -1,0 +1,39 @@
+// Images and other files of a message, or of what a tool returned. What browsers draw is drawn; the rest can be saved.
+
+import { Plain } from "../shown";
+import type { Attachment, Message } from "../types";
+
+/** How base64 of the formats begins that are drawn: of these alone no file can bring a script. */
+const beginnings: Record<string, string> = {
+  "image/png": "iVBOR",
+  "image/jpeg": "/9j/",
+  "image/gif": "R0lGOD",
+  "image/webp": "UklGR",
+};
+
+export function Attached({ message }: { message: Message }) {
+  const all = attachedTo(message);
+  if (all.length === 0) return null;
+  return (
+    <ul class="attached" aria-label="Attached">
+      {all.map((one, index) => <li key={index}><One attachment={one} /></li>)}
+    </ul>
+  );
+}
+
+function One({ attachment: { media_type, data, url, name } }: { attachment: Attachment }) {
+  if (data && media_type in beginnings) return <img src={`data:${media_type};base64,${data}`} alt={name ?? "An image"} />;
+  const what = <><Plain text={name ?? "A file"} /> <span class="muted"><Plain text={media_type} /></span></>;
+  // Whatever type somebody gave it, it is saved and never opened here.
+  if (data !== undefined) return <a href={`data:application/octet-stream;base64,${data}`} download={name ?? "file"}>{what}</a>;
+  return <span>{what} <span class="muted">at <Plain text={url ?? ""} /></span></span>;
+}
+
+/** All that is attached, the older member first. */
+export function attachedTo(message: Message): Attachment[] {
+  const image = message.base64_image;
+  if (!image) return message.attachments ?? [];
+  const data = image.startsWith("data:") ? image.slice(image.indexOf(",") + 1) : image;
+  const media_type = Object.keys(beginnings).find((type) => data.startsWith(beginnings[type] ?? "")) ?? "image/png";
+  return [{ media_type, data }, ...(message.attachments ?? [])];
+}
