@@ -122,9 +122,8 @@ async def _result(turn: Turn, call: Mapping[str, Any], kind: str, said: Any, too
     if kind == "beginning":
         return _NOT_SHOWN if unseen else f"{said}...\n\n[The rest of this result is left out]"
     value = _decoded(said) if kind == "value" else said
-    content, _ = content_of(
-        await guard_output(turn, call["name"], unseen, value)
-    )  # of what is attached the name is told
+    # Of what is attached the name is told.
+    content, _ = content_of(await guard_output(turn, call["name"], unseen, value))
     return content
 
 

@@ -9,6 +9,8 @@ from hitl import (
     Approval,
     ApprovalMismatch,
     ApprovalRequest,
+    Attachment,
+    ChatMessage,
     Decision,
     InvalidArguments,
     RunContext,
@@ -151,6 +153,24 @@ def tools() -> list[Tool]:
     kept: Tool = delete_file
     print(kept.name)
     return [add, delete_file, whoami, pay, ask_user_question, Desk().file]
+
+
+# -- images and files -------------------------------------------------------------------------------------------------
+
+
+@tool
+async def compare(ctx: RunContext) -> list[str | Attachment]:
+    assert_type(ctx.attachments, list[Attachment])
+    assert_type(ctx.conversation[-1].attachments, list[Attachment] | None)
+    newest = ctx.attachments[-1]
+    assert_type(newest.to_bytes(), bytes | None)
+    return [f"The newest is {newest.described}.", newest]
+
+
+def with_a_file() -> ChatMessage:
+    chart = Attachment.of_bytes(b"", "image/png", name="chart.png")
+    Attachment("image/png", content="")  # pyright: ignore[reportCallIssue]
+    return ChatMessage.user_message("Look", attachments=[chart, Attachment.of_file("a.pdf")])
 
 
 # -- the gate without our agent ---------------------------------------------------------------------------------------

@@ -36,9 +36,7 @@ def _attached(attachment: Attachment) -> dict[str, Any]:
     """A block that LangChain's models read; text, where they take it in no other form."""
     if is_shown_image(attachment):
         return {"type": "image_url", "image_url": {"url": attachment.data_url}}
-    kind = _BLOCKS.get(
-        attachment.media_type if attachment.media_type == PDF else attachment.media_type.partition("/")[0]
-    )
+    kind = _BLOCKS.get(attachment.media_type) or _BLOCKS.get(attachment.media_type.partition("/")[0])
     if kind is None:
         return {"type": "text", "text": text_of_file(attachment)}
     where = {"url": attachment.url} if attachment.url else {"base64": attachment.data}
