@@ -37,7 +37,7 @@ class Attachment:
     Example:
         @tool
         async def chart(year: int) -> list[str | Attachment]:
-            return [f"Sales of {year}:", Attachment.of_bytes(await draw(year), "image/png", name="sales.png")]
+            return [f"Sales of {year}:", Attachment.of_file(f"sales-{year}.png")]
     """
 
     media_type: str
