@@ -57,18 +57,21 @@ class Bank(ThreadingHTTPServer):
 class Desk(BaseHTTPRequestHandler):
     """One request."""
 
-    server: Bank  # pyright: ignore[reportIncompatibleVariableOverride]
+    @property
+    def bank(self) -> Bank:
+        assert isinstance(self.server, Bank)
+        return self.server
 
     def do_GET(self) -> None:
         """`/accounts`, `/transfers`."""
-        pages: dict[str, Any] = {"/accounts": self.server.accounts, "/transfers": list(self.server.booked.values())}
+        pages: dict[str, Any] = {"/accounts": self.bank.accounts, "/transfers": list(self.bank.booked.values())}
         self._reply(200 if self.path in pages else 404, pages.get(self.path, {"error": "there is no such page"}))
 
     def do_POST(self) -> None:
         """`/transfers`."""
         order = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        receipt = self.server.book(self.headers["Idempotency-Key"], order)
-        self.server.before_reply()
+        receipt = self.bank.book(self.headers["Idempotency-Key"], order)
+        self.bank.before_reply()
         self._reply(409 if "error" in receipt else 201, receipt)
 
     def _reply(self, status: int, body: Any) -> None:

@@ -4,7 +4,7 @@ Each dependency group of pyproject.toml besides `dev`, `example` and `wheel` is 
 our tools. It gets an environment of its own in target/frameworks, which has what the group says and borrows everything
 else from this one; it is made anew when the group, the tools or this Python have changed. There run the tests that are
 named after the group: its part of the common proof and of the behaviours, `tests/python/ext/test_<group>*.py`, its page
-and its example. With `--types` mypy checks `hitl.ext.<group>` there instead, and pyright its example.
+and its example. With `--types` mypy checks `hitl.ext.<group>` there instead, and pyright its page and its example.
 
 With `--oldest` it is the oldest version of each framework that its extra takes, of those that `dev` has too, and what
 runs is the common proof, in one isolation: `make test-frameworks-oldest`.
@@ -23,7 +23,9 @@ import sys
 import sysconfig
 import tomllib
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from tests.python.docs.snippets import programs_of
 from tools.strict_types import complaints, examples_of
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -122,10 +124,13 @@ def check_proof(name: str, python: Path, *arguments: str) -> bool:
 
 def check_types(name: str, python: Path) -> bool:
     """Whether mypy has nothing to say about the framework's module, where it has one (of a recipe there is none), and
-    pyright nothing about its examples."""
-    if wrong := complaints(examples_of(name), python=python):
-        print("\n".join(wrong))
-        return False
+    pyright nothing about its examples and its page."""
+    with TemporaryDirectory() as folder:
+        page = f"docs/{name.replace('_', '-')}.md"
+        programs = programs_of(page, Path(folder)) if (ROOT / page).exists() else []
+        if wrong := complaints([*examples_of(name), *programs], python=python):
+            print("\n".join(wrong))
+            return False
     # File by file: what the settings leave out is left out of folders and packages.
     files = [str(path.relative_to(ROOT)) for path in sorted((ROOT / "python/hitl/ext" / name).rglob("*.py"))]
     command = [sys.executable, "-m", "mypy", "--python-executable", python, *files]

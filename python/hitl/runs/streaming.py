@@ -153,8 +153,7 @@ def stream(
 
     Example:
         async for event in hitl.stream(agent, "hello"):
-            if event.delta is not None:
-                print(event.delta.get("content", ""), end="")
+            print(event.delta.get("content", ""), end="")
     """
     options = {
         "context": context,
