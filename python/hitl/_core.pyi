@@ -23,6 +23,7 @@ __all__ = [
     "check_payload",
     "check_questions",
     "check_response_schema",
+    "check_store",
     "copy_store",
     "create_key",
     "digest",
@@ -491,6 +492,13 @@ def migrate_store(address: str, role: str | None = None) -> tuple[int | None, in
     """Makes the schema at `address` where there is none, and lets `role` use it: what `store_schema` gave before.
 
     Raises `StoreError`.
+    """
+
+def check_store(address: str) -> dict[str, Any]:
+    """Looks whether what the store at `address` holds fits together, whoever has it.
+
+    `rows` is how many rows each table has, `problems` a list of `kind`, `session_id` (or None) and `what`, and `more`
+    how many problems are not in it. Raises `StoreError`.
     """
 
 def copy_store(source: str, target: str) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 mod audit;
 mod checks;
 mod convert;
-mod copying;
 mod errors;
 mod fingerprint;
 mod graphs;
@@ -19,6 +18,7 @@ mod server;
 mod servers;
 mod states;
 mod store;
+mod whole_store;
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -46,6 +46,6 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     keys::register(module)?;
     fingerprint::register(module)?;
     graphs::register(module)?;
-    copying::register(module)?;
+    whole_store::register(module)?;
     checks::register(module)
 }

@@ -5,15 +5,11 @@
 
 use tokio::sync::mpsc;
 
-use super::copying::batches::{RowBatch, RowBatches, StoreHead};
-use super::copying::tables::TABLES;
+use super::copying::batches::{AHEAD, RowBatch, RowBatches, StoreHead, take_all};
 use super::open::Address;
 use super::open_error::OpenError;
 use super::postgres::copying::{PostgresSource, PostgresTarget};
 use super::sqlite::copying::{SqliteSource, SqliteTarget};
-
-/// How many batches may be on their way.
-const AHEAD: usize = 4;
 
 /// What was copied.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,24 +60,9 @@ fn memory() -> OpenError {
 }
 
 /// Writes all that comes into the store at `to`.
-async fn write(to: &Address, head: StoreHead, mut batches: RowBatches) -> Result<Copied, OpenError> {
+async fn write(to: &Address, head: StoreHead, batches: RowBatches) -> Result<Copied, OpenError> {
     let mut target = Target::open(to, &head).await?;
-    let mut rows: Vec<(&'static str, u64)> = TABLES.iter().map(|table| (table.name, 0)).collect();
-    let mut is_whole = false;
-    while let Some(batch) = batches.recv().await {
-        let batch = batch?;
-        for (name, count) in &mut rows {
-            *count += if *name == batch.table.name { batch.rows } else { 0 };
-        }
-        // The last one says that it is: what ends without it was broken off.
-        is_whole = batch.rows == 0;
-        if !is_whole {
-            target.write(batch).await?;
-        }
-    }
-    if !is_whole {
-        return Err(OpenError::BrokenOff);
-    }
+    let rows = take_all(batches, async |batch| target.write(batch).await).await?;
     let waiting = target.finish(head).await?;
     Ok(Copied { rows, waiting })
 }

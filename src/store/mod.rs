@@ -10,6 +10,8 @@
 pub mod about;
 pub mod asked;
 pub mod carried;
+pub mod check;
+mod checking;
 pub mod clock;
 #[cfg(test)]
 pub(crate) mod contract;

@@ -88,8 +88,8 @@ pub enum OpenError {
     /// A store should be copied into itself, or into a copy of it.
     #[error("both addresses are the same store, or one is a copy of the other")]
     SameStore,
-    /// A store that was being copied ended in the middle.
-    #[error("the copy was broken off")]
+    /// What was to be read as a whole ended in the middle.
+    #[error("the store was not read to its end")]
     BrokenOff,
     /// Anything else that the system or SQLite says.
     #[error("{} cannot be opened: {reason}", .path.display())]
@@ -250,7 +250,7 @@ impl OpenError {
             Self::Server { trouble, .. } => trouble.code(),
             Self::NotEmpty { .. } => "store_not_empty",
             Self::SameStore => "store_same",
-            Self::BrokenOff => "store_copy_broken_off",
+            Self::BrokenOff => "store_broken_off",
             Self::Failed { .. } => "store_failed",
         }
     }
@@ -276,7 +276,7 @@ impl OpenError {
             Self::Server { trouble, .. } => trouble.hint(),
             Self::NotEmpty { .. } => "name a file that is not there, or an empty database: stores are not mixed",
             Self::SameStore => "name another target; a store is copied once into an empty one",
-            Self::BrokenOff => "copy it again: the target is as empty as before",
+            Self::BrokenOff => "do it again; the target of a copy is as empty as before",
             Self::Failed { .. } => "check the disk and the path",
         }
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from time import monotonic
 from typing import Annotated, Any
 
@@ -12,12 +14,45 @@ from hitl.cli.connection import AsJson
 from hitl.cli.output import Failure, print_json, wants_json
 from hitl.errors import StoreError
 
-app = typer.Typer(help="Copy a store into another one.", no_args_is_help=True)
+app = typer.Typer(help="Check a store, or copy it into another one.", no_args_is_help=True)
 
 
 @app.callback()
 def _group() -> None:
-    """Copy a store into another one."""
+    """Check a store, or copy it into another one."""
+
+
+@app.command("check")
+def check(
+    store: Annotated[
+        str, typer.Argument(metavar="STORE", help="sqlite:PATH, a path, or postgresql://USER@HOST/DATABASE.")
+    ],
+    json: AsJson = False,
+) -> None:
+    """Look whether what a store holds fits together, while servers are at work on it. Changes nothing.
+
+    Sessions against their messages, turns and interrupts, journals against what waits, notices, and the audit. Exit code 1
+    tells what does not fit, a line each: which kind, in which session, what.
+    """
+    from hitl import _core
+
+    began = monotonic()
+    with _naming("check the address"):
+        checked = _core.check_store(store)
+    problems, more = checked["problems"], checked["more"]
+    if wants_json(json):
+        print_json(checked)
+    else:
+        for problem in problems:
+            typer.echo(f"{problem['kind']}  {problem['session_id'] or '-'}  {problem['what']}")
+        looked = f"Looked at {_counted(checked['rows'])} in {monotonic() - began:.1f} s"
+        typer.echo(f"{looked}." if problems else f"{looked}: all of it fits.")
+    if problems:
+        raise Failure(
+            f"{_many(len(problems) + more, 'thing does', 'things do')} not fit",
+            "nothing was changed; keep the store as it is, look at a backup, and report what it says",
+            exit_codes.RUNTIME,
+        )
 
 
 @app.command("copy")
@@ -32,10 +67,8 @@ def copy(
     from hitl import _core
 
     began = monotonic()
-    try:
+    with _naming("check both addresses"):
         copied = _core.copy_store(source, target)
-    except StoreError as error:
-        raise Failure(str(error), error.hint or "check both addresses", exit_codes.USAGE) from error
     if wants_json(json):
         print_json(copied)
         return
@@ -44,13 +77,30 @@ def copy(
 
 def told(copied: dict[str, Any], seconds: float) -> str:
     """What is said of a copy that took so long."""
-    rows, waiting = copied["rows"], copied["waiting"]
     return (
-        f"Copied {_many(rows['sessions'], 'session')} ({waiting:,} waiting), "
-        f"{_many(rows['journal'], 'journal entry', 'journal entries')}, {_many(rows['audit'], 'audit row')}, "
-        f"{_many(rows['outbox'], 'notice')} in {seconds:.1f} s.\n"
+        f"Copied {_counted(copied['rows'], copied['waiting'])} in {seconds:.1f} s.\n"
         "Serve the copy or the original, not both: each would send the notices and run the turns."
     )
+
+
+def _counted(rows: dict[str, int], waiting: int | None = None) -> str:
+    """The tables that people know, with how many of the sessions wait."""
+    counted = [
+        _many(rows["sessions"], "session") + ("" if waiting is None else f" ({waiting:,} waiting)"),
+        _many(rows["journal"], "journal entry", "journal entries"),
+        _many(rows["audit"], "audit row"),
+        _many(rows["outbox"], "notice"),
+    ]
+    return ", ".join(counted)
+
+
+@contextmanager
+def _naming(hint: str) -> Iterator[None]:
+    """A store that cannot be opened, with what to do where its error does not say."""
+    try:
+        yield
+    except StoreError as error:
+        raise Failure(str(error), error.hint or hint, exit_codes.USAGE) from error
 
 
 def _many(count: int, one: str, many: str | None = None) -> str:

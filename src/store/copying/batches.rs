@@ -2,11 +2,14 @@
 
 use tokio::sync::mpsc;
 
-use super::tables::Table;
+use super::tables::{TABLES, Table};
 use crate::store::open_error::OpenError;
 
 /// About how many bytes a batch has.
 pub(in crate::store) const BATCH: usize = 1 << 18;
+
+/// How many batches may be on their way.
+pub(in crate::store) const AHEAD: usize = 4;
 
 /// Rows of one table, on their way.
 pub(in crate::store) struct RowBatch {
@@ -18,6 +21,29 @@ pub(in crate::store) struct RowBatch {
 
 /// What gives batches, or the reason why there is no more.
 pub(in crate::store) type RowBatches = mpsc::Receiver<Result<RowBatch, OpenError>>;
+
+/// Gives each batch to `take`: how many rows there were of each table, in their order.
+///
+/// # Errors
+/// That of the store or of `take`, and [`OpenError::BrokenOff`] where they end before they say so.
+pub(in crate::store) async fn take_all(
+    mut batches: RowBatches,
+    mut take: impl AsyncFnMut(RowBatch) -> Result<(), OpenError>,
+) -> Result<Vec<(&'static str, u64)>, OpenError> {
+    let mut rows: Vec<(&'static str, u64)> = TABLES.iter().map(|table| (table.name, 0)).collect();
+    while let Some(batch) = batches.recv().await {
+        let batch = batch?;
+        // The last one says that it is: what ends without it was broken off.
+        if batch.rows == 0 {
+            return Ok(rows);
+        }
+        for (name, count) in &mut rows {
+            *count += if *name == batch.table.name { batch.rows } else { 0 };
+        }
+        take(batch).await?;
+    }
+    Err(OpenError::BrokenOff)
+}
 
 /// What a store is besides its rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

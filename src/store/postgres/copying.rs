@@ -1,4 +1,4 @@
-//! A database that is copied, or copied into.
+//! A database that is read as a whole, or copied into.
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -22,16 +22,17 @@ use crate::store::upkeep::Upkeep as _;
 /// How long what was told last may take to be bound into the chain of the audit: others' transactions hold it back.
 const LINKED_WITHIN: Duration = Duration::from_secs(20);
 
-/// A database that nobody else changes, to be read as it is at one moment.
+/// A database, to be read as it is at one moment.
 pub(in crate::store) struct PostgresSource {
     address: PgAddress,
     /// In a transaction that sees one moment.
     reader: Client,
-    /// In a transaction that lets nobody join.
-    _alone: Client,
+    /// In a transaction that lets nobody join, where nobody else may change it.
+    _alone: Option<Client>,
 }
 
 impl PostgresSource {
+    /// Alone: what comes after what is read would be lost.
     pub(in crate::store) async fn open(address: &PgAddress) -> Result<Self, OpenError> {
         // First, so that no schema is made where there is none, and nothing is done to a standby.
         open_to_read(address).await?;
@@ -40,15 +41,18 @@ impl PostgresSource {
         // What was told and is not bound yet has no place in the chain, and nobody else would bind it any more.
         let backend = PostgresBackend::over(address, first, LINKED_WITHIN);
         backend.totals().await.map_err(|error| trouble(address, ServerTrouble::Unreachable(error.to_string())))?;
-        let reader = connected(address).await?;
-        let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0; \
-                     SET LOCAL idle_in_transaction_session_timeout = 0";
-        reader.batch_execute(begin).await.map_err(|error| refused(address, &error))?;
+        let reader = reader(address).await?;
         let unlinked = reader.query_one(sql!("copying/unlinked"), &[]).await.and_then(|row| row.try_get(0));
         if unlinked.map_err(|error| refused(address, &error))? {
             return Err(trouble(address, ServerTrouble::Busy));
         }
-        Ok(Self { address: address.clone(), reader, _alone: alone })
+        Ok(Self { address: address.clone(), reader, _alone: Some(alone) })
+    }
+
+    /// Beside whoever has it.
+    pub(in crate::store) async fn beside(address: &PgAddress) -> Result<Self, OpenError> {
+        open_to_read(address).await?;
+        Ok(Self { address: address.clone(), reader: reader(address).await?, _alone: None })
     }
 
     pub(in crate::store) async fn head(&self) -> Result<StoreHead, OpenError> {
@@ -223,6 +227,15 @@ async fn alone(address: &PgAddress) -> Result<Client, OpenError> {
         }
     }
     Ok(client)
+}
+
+/// A connection in a transaction that sees one moment, for as long as it takes.
+async fn reader(address: &PgAddress) -> Result<Client, OpenError> {
+    let reader = connected(address).await?;
+    let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0; \
+                 SET LOCAL idle_in_transaction_session_timeout = 0";
+    reader.batch_execute(begin).await.map_err(|error| refused(address, &error))?;
+    Ok(reader)
 }
 
 async fn connected(address: &PgAddress) -> Result<Client, OpenError> {

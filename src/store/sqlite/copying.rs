@@ -1,4 +1,4 @@
-//! A file that is copied, or copied into.
+//! A file that is read as a whole, or copied into.
 
 use std::path::{Path, PathBuf};
 use std::thread::JoinHandle;
@@ -20,19 +20,32 @@ use crate::store::copying::tables::{Column, Here, Kind, TABLES, Table};
 use crate::store::open_error::OpenError;
 use crate::store::rows::readable::{with_nulls, without_nulls};
 
-/// A file that nobody else has, to be read as it is at one moment.
+/// A file, to be read as it is at one moment.
 pub(in crate::store) struct SqliteSource {
     path: PathBuf,
     connection: Connection,
-    _lock: Lock,
+    /// Where nobody else may have it.
+    _lock: Option<Lock>,
 }
 
 impl SqliteSource {
+    /// Alone: what comes after what is read would be lost.
     pub(in crate::store) fn open(path: &Path) -> Result<Self, OpenError> {
         let path = absolute(path)?;
         // First, so that nothing is made beside a file that is not there.
         check_readable(&path)?;
         let lock = Lock::take(&path, Access::Server)?;
+        Self::read_at_once(path, Some(lock))
+    }
+
+    /// Beside whoever has it.
+    pub(in crate::store) fn beside(path: &Path) -> Result<Self, OpenError> {
+        let path = absolute(path)?;
+        check_readable(&path)?;
+        Self::read_at_once(path, None)
+    }
+
+    fn read_at_once(path: PathBuf, lock: Option<Lock>) -> Result<Self, OpenError> {
         let opened = || {
             let connection = connection::open_for_reading(&path)?;
             connection.execute_batch("BEGIN")?;
@@ -44,6 +57,16 @@ impl SqliteSource {
 
     pub(in crate::store) fn head(&self) -> Result<StoreHead, OpenError> {
         head(&self.connection).map_err(|error| refused(&self.path, &error))
+    }
+
+    /// What SQLite finds damaged in it, a line each.
+    pub(in crate::store) fn damage(&self) -> Result<Vec<String>, OpenError> {
+        let found = || {
+            let mut statement = self.connection.prepare("PRAGMA integrity_check")?;
+            statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()
+        };
+        let found = found().map_err(|error| refused(&self.path, &error))?;
+        Ok(found.into_iter().filter(|line| line != "ok").collect())
     }
 
     /// Sends everything, on a thread of its own, until nobody takes it any more.
@@ -227,7 +250,7 @@ fn cell(kind: Kind, value: ValueRef<'_>) -> Result<Option<String>, String> {
         (Kind::Int, ValueRef::Integer(number)) => number.to_string(),
         (Kind::Bool, ValueRef::Integer(0)) => "f".to_owned(),
         (Kind::Bool, ValueRef::Integer(_)) => "t".to_owned(),
-        (Kind::Text, ValueRef::Text(written)) => without_nulls(&text(written)?).into_owned(),
+        (Kind::Text | Kind::Json, ValueRef::Text(written)) => without_nulls(&text(written)?).into_owned(),
         (Kind::Uuid, ValueRef::Blob(id)) => Uuid::from_slice(id).map_err(|error| error.to_string())?.to_string(),
         (Kind::Bytes, ValueRef::Blob(bytes)) => format!("\\x{}", hex(bytes)),
         (Kind::Names, ValueRef::Text(list)) => {
@@ -245,7 +268,7 @@ fn value(kind: Kind, cell: Option<String>) -> Result<SqlValue, String> {
     Ok(match kind {
         Kind::Int => SqlValue::Integer(cell.parse().map_err(|error| format!("{error}"))?),
         Kind::Bool => SqlValue::Integer(i64::from(cell == "t")),
-        Kind::Text => SqlValue::Text(with_nulls(cell)),
+        Kind::Text | Kind::Json => SqlValue::Text(with_nulls(cell)),
         Kind::Uuid => SqlValue::Blob(cell.parse::<Uuid>().map_err(|error| error.to_string())?.into_bytes().to_vec()),
         Kind::Bytes => {
             let digits = cell.strip_prefix("\\x").ok_or("no bytes")?;

@@ -77,7 +77,7 @@ impl World {
         match kind {
             Kind::Int => self.random.within(0..1 << 40).to_string(),
             Kind::Bool => if self.random.chance(50) { "t" } else { "f" }.to_owned(),
-            Kind::Text => self.text(),
+            Kind::Text | Kind::Json => self.text(),
             Kind::Uuid => self.id(),
             Kind::Bytes => format!("\\x{:032x}{:016x}", self.random.draw(), self.random.draw()),
             Kind::Names => self.list(2),

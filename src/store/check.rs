@@ -1,0 +1,63 @@
+//! `hitl store check`: whether what a store holds fits together.
+//!
+//! All of it is read once, out of one snapshot, whoever has the store meanwhile; nothing is changed. What is looked for is in
+//! [`super::checking`].
+
+use tokio::sync::mpsc;
+
+use super::checking::Checker;
+pub use super::checking::problem::{Problem, ProblemKind, Problems};
+use super::copying::batches::{AHEAD, RowBatches, take_all};
+use super::open::Address;
+use super::open_error::OpenError;
+use super::postgres::copying::PostgresSource;
+use super::sqlite::copying::SqliteSource;
+
+/// What was looked at, and what was found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Checked {
+    /// How many rows of each table.
+    pub rows: Vec<(&'static str, u64)>,
+    /// What does not fit.
+    pub problems: Problems,
+}
+
+/// Looks at the store at `address`.
+///
+/// # Errors
+/// [`OpenError`]: it cannot be opened to be read, or not to its end.
+pub async fn check(address: &str) -> Result<Checked, OpenError> {
+    let (batches, given) = mpsc::channel(AHEAD);
+    let mut checker = Checker::new();
+    match Address::parse(address)? {
+        Address::Memory => {
+            Err(OpenError::InvalidAddress("memory is gone with its process: name a file or a database".to_owned()))
+        }
+        Address::Sqlite(path) => {
+            let source = SqliteSource::beside(&path)?;
+            for what in source.damage()? {
+                checker.found(Problem { kind: ProblemKind::File, session: None, what });
+            }
+            let reading = source.read(batches);
+            let checked = look(checker, given).await;
+            drop(reading.join());
+            checked
+        }
+        Address::Postgres(address) => {
+            let source = PostgresSource::beside(&address).await?;
+            let reading = tokio::spawn(source.read(batches));
+            let checked = look(checker, given).await;
+            reading.abort();
+            drop(reading.await);
+            checked
+        }
+    }
+}
+
+async fn look(mut checker: Checker, batches: RowBatches) -> Result<Checked, OpenError> {
+    let rows = take_all(batches, async |batch| {
+        checker.take(&batch);
+        Ok(())
+    });
+    Ok(Checked { rows: rows.await?, problems: checker.finish() })
+}
