@@ -18,6 +18,7 @@ __all__ = [
     "Server",
     "StoredSessions",
     "__version__",
+    "check_attachment",
     "check_decision",
     "check_json",
     "check_payload",
@@ -493,6 +494,9 @@ def migrate_store(address: str, role: str | None = None) -> tuple[int | None, in
 
     Raises `StoreError`.
     """
+
+def check_attachment(media_type: str, data: str | None, url: str | None) -> None:
+    """Raises `ValueError` for what is wrong with an attachment, naming the field."""
 
 def check_store(address: str) -> dict[str, Any]:
     """Looks whether what the store at `address` holds fits together, whoever has it.

@@ -1,7 +1,10 @@
 //! Chat messages: what goes into a turn, what comes out, and what a session remembers.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use url::Url;
 
 use super::JsonObject;
 
@@ -69,6 +72,38 @@ pub struct Attachment {
     /// What people call it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
+}
+
+impl Attachment {
+    /// What is wrong with it: the member, empty where it is the attachment itself, and what that must be.
+    pub fn flaws(&self) -> Vec<(&'static str, &'static str)> {
+        let mut flaws = Vec::new();
+        if !is_media_type(&self.media_type) {
+            flaws.push(("media_type", "must be a media type such as image/png"));
+        }
+        match (&self.data, &self.url) {
+            (Some(data), None) if STANDARD.decode(data).is_err() => {
+                flaws.push(("data", "must be base64, of the alphabet with + and /, padded"));
+            }
+            (None, Some(url)) if !is_web_address(url) => {
+                flaws.push(("url", "must be an address that begins with https:// or http://"));
+            }
+            (Some(_), None) | (None, Some(_)) => {}
+            _ => flaws.push(("", "must have either data or url")),
+        }
+        flaws
+    }
+}
+
+/// Whether a model's provider could fetch it. It gets the text as it is, so nothing stands in it that a reader of addresses
+/// would mend: white space, control characters, a scheme without its slashes.
+fn is_web_address(text: &str) -> bool {
+    let Some((scheme, rest)) = text.split_once("://") else { return false };
+    let is_web = scheme.eq_ignore_ascii_case("https") || scheme.eq_ignore_ascii_case("http");
+    is_web
+        && !rest.starts_with('/')
+        && !text.contains(|one: char| one.is_whitespace() || one.is_control() || one == '\\')
+        && Url::parse(text).is_ok_and(|url| url.has_host())
 }
 
 /// Whether a text is a media type without parameters, as RFC 6838 writes it: `image/png`.

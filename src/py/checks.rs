@@ -8,12 +8,14 @@ use super::convert::to_json;
 use crate::domain::decision::{self, Decider, Decision, DecisionKind, Terms};
 use crate::domain::error::FieldError;
 use crate::domain::json as strict_json;
+use crate::domain::message::Attachment;
 use crate::domain::payload::{self, MAX_PAYLOAD};
 use crate::domain::schema::{self, Anew};
 use crate::domain::{Error, digest, question};
 
 /// Adds the functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(check_attachment, module)?)?;
     module.add_function(wrap_pyfunction!(check_payload, module)?)?;
     module.add_function(wrap_pyfunction!(compact_json, module)?)?;
     module.add_function(wrap_pyfunction!(check_json, module)?)?;
@@ -26,6 +28,17 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(rejection_text, module)?)?;
     module.add_function(wrap_pyfunction!(with_defaults, module)?)?;
     module.add_function(wrap_pyfunction!(edited_text, module)?)
+}
+
+/// Raises `ValueError` for what is wrong with an attachment, naming the field.
+#[pyfunction]
+fn check_attachment(media_type: String, data: Option<String>, url: Option<String>) -> PyResult<()> {
+    let attachment = Attachment { media_type, data, url, name: None };
+    match attachment.flaws().first() {
+        None => Ok(()),
+        Some(("", must)) => Err(PyValueError::new_err(format!("an Attachment {must}"))),
+        Some((member, must)) => Err(PyValueError::new_err(format!("Attachment.{member} {must}"))),
+    }
 }
 
 /// The compact JSON of a valid interrupt payload.

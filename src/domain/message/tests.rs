@@ -32,6 +32,36 @@ fn a_media_type_has_two_names_and_no_parameters() {
 }
 
 #[test]
+fn an_address_is_one_that_nobody_has_to_mend() {
+    let flaws = |url: &str| Attachment { media_type: "a/b".to_owned(), url: Some(url.to_owned()), ..none() }.flaws();
+    for url in ["https://a.b", "HTTP://a.b:80/c?d#e", "https://[::1]/", "https://user@a.b/%20", "http://\u{e9}.example"]
+    {
+        assert_eq!(flaws(url), [], "{url}");
+    }
+    let mended =
+        ["http:a.b", "http:///a.b", "https:\\\\a.b", "https:/a.b", " https://a.b", "https://a.b ", "ht\ntp://a"];
+    let none =
+        ["", "a.b", "https://", "ftp://a.b", "data:image/png,x", "http://a:99999/", "https://a/\u{2028}", "http://a b"];
+    for url in mended.into_iter().chain(none) {
+        assert_eq!(flaws(url).len(), 1, "{url:?}");
+    }
+}
+
+#[test]
+fn bytes_are_base64_as_one_writes_it() {
+    let flaws = |data: &str| Attachment { media_type: "a/b".to_owned(), data: Some(data.to_owned()), ..none() }.flaws();
+    assert_eq!((flaws(""), flaws("aGk="), flaws("++//")), (vec![], vec![], vec![]));
+    for data in ["aGk", "aGl=", "aG-_", "aGk=\n", "a Gk=", "====", "\u{e9}"] {
+        assert_eq!(flaws(data).len(), 1, "{data:?}");
+    }
+}
+
+/// Neither bytes nor an address.
+fn none() -> Attachment {
+    Attachment { media_type: String::new(), data: None, url: None, name: None }
+}
+
+#[test]
 fn nulls_are_left_out_where_that_is_asked_but_not_inside_values() {
     let message = ChatMessage {
         content: Some(String::new()),

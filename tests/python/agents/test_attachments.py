@@ -70,7 +70,7 @@ async def test_a_rejected_and_a_failed_call_attach_nothing() -> None:
     ended = await run_locally(agent, "go", answers={"type": "reject"})
     told = [message for message in ended.state if message.role == "tool"]
     assert [message.attachments for message in told] == [None, None]
-    assert "Attachment.media_type must be one such as image/png" in (told[1].content or "")
+    assert "Attachment.media_type must be a media type such as image/png" in (told[1].content or "")
 
 
 async def test_files_of_a_message_and_of_a_tool_are_there_in_a_run_that_goes_on_from_its_state() -> None:

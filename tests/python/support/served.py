@@ -22,6 +22,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from hitl import _core
 from hitl.serving.options import ServeOptions
 from tests.python.support.warm import Forked, warm
 
@@ -70,6 +71,9 @@ class Served:
 
     One that `stands_by` has a `port`, and is not waited for. One that is `started` is so from nothing, and its zygote
     by it, as it is with any environment, descriptor or command of its own.
+
+    A test that passes leaves a store in which all fits together, whatever was killed; unless `spoilt` says that the test
+    has put something else there.
     """
 
     started = False
@@ -84,6 +88,7 @@ class Served:
         prefix: tuple[str, ...] = (),
         stands_by: bool = False,
         started: bool | None = None,
+        spoilt: bool = False,
         **options: Any,
     ) -> None:
         self._condition = threading.Condition()
@@ -91,6 +96,7 @@ class Served:
         self._ended = False
         self._api: Api | None = None
         options = {"port": 0, "store": "memory", "log_format": "json", **options}
+        self._store: str | None = None if spoilt else str(options["store"])
         # The command line alone reads options from the environment.
         by_variable = any(name.startswith("HITL_") for name in environment or {})
         quick = None if by_variable else self.quick_command(agent, options)
@@ -216,6 +222,8 @@ class Served:
         else:
             self._close()
             self._reap()
+        if kind is None and self._store is not None and self._store != "memory":
+            assert unfit(self._store) == []
 
     def _close(self) -> None:
         api, self._api = self._api, None
@@ -237,6 +245,12 @@ class Served:
         with self._condition:
             self._ended = True
             self._condition.notify_all()
+
+
+def unfit(store: str) -> list[Any]:
+    """What of a store does not fit together, whoever has it."""
+    found: list[Any] = _core.check_store(store)["problems"]
+    return found
 
 
 def clean_environment() -> dict[str, str]:

@@ -1,0 +1,73 @@
+"""`hitl store check`: what a store holds fits together, and what does not is told."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from hitl.cli import exit_codes
+from tests.python.cluster.test_commands import command
+from tests.python.support.api import ok
+from tests.python.support.served import Served
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A store with a session that waits and one that has ended."""
+    path = tmp_path / "hitl.db"
+    with Served("puppet", store=f"sqlite:{path}", park_after=0) as server:
+        server.api.ask({"type": "color"})
+        server.api.run(server.api.create(), "say", "hello")
+        # Beside whoever has it.
+        assert "all of it fits" in command("store", "check", str(path))
+    return path
+
+
+def spoil(path: Path, statement: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(statement)
+        connection.commit()
+
+
+def test_what_fits_is_said_with_how_much_was_looked_at(file: Path) -> None:
+    checked = json.loads(command("store", "check", f"sqlite:{file}", "--json"))
+    assert (checked["rows"]["sessions"], checked["problems"], checked["more"]) == (2, [], 0)
+
+
+@pytest.mark.parametrize(
+    ("statement", "kind"),
+    [
+        ("UPDATE sessions SET total_messages = total_messages + 1 WHERE status = 'idle'", "messages"),
+        ("UPDATE sessions SET pending = NULL WHERE status = 'interrupted'", "pending"),
+        ("UPDATE turns SET ended_at = 1 WHERE ended_at IS NULL", "turn"),
+        ("DELETE FROM journal WHERE idx = 0", "journal"),
+        ("UPDATE interrupts SET payload = '{'", "unreadable"),
+    ],
+)
+def test_what_does_not_is_told_and_nothing_is_changed(file: Path, statement: str, kind: str) -> None:
+    spoil(file, statement)
+    before = file.read_bytes()
+    told = command("store", "check", str(file), expect=exit_codes.RUNTIME)
+    assert "not fit" in told
+    checked = json.loads(command("store", "check", str(file), "--json", expect=exit_codes.RUNTIME).splitlines()[0])
+    assert kind in {problem["kind"] for problem in checked["problems"]}
+    assert all(problem["session_id"] for problem in checked["problems"])
+    assert file.read_bytes() == before
+
+
+def test_what_is_no_store_is_an_error_with_what_to_do(tmp_path: Path) -> None:
+    assert "there is no store at" in command("store", "check", str(tmp_path / "none.db"), expect=exit_codes.USAGE)
+    assert not (tmp_path / "none.db").exists()
+    assert "memory is gone with its process" in command("store", "check", "memory", expect=exit_codes.USAGE)
+
+
+def test_an_answer_is_taken_while_somebody_looks(tmp_path: Path) -> None:
+    path = tmp_path / "hitl.db"
+    with Served("puppet", store=f"sqlite:{path}") as server:
+        session_id, interrupt_id = server.api.ask({"type": "color"})
+        command("store", "check", str(path))
+        ok(server.api.resume(session_id, interrupt_id, "red"))
