@@ -9,8 +9,9 @@ use utoipa_axum::routes;
 
 use super::app::{App, Shared};
 use super::error::ServerError;
-use super::models::{Alive, HealthResponse, PolicyResponse};
+use super::models::{Alive, HealthResponse, PolicyResponse, ServerResponse};
 use super::problems::problems;
+use crate::store::shared::servers;
 
 /// The routes of this module.
 pub fn routes() -> OpenApiRouter<Arc<App>> {
@@ -36,6 +37,8 @@ async fn health(State(app): Shared) -> Result<Json<HealthResponse>, ServerError>
         unstored: health.unstored,
         version: env!("CARGO_PKG_VERSION"),
         policy: app.engine.access().policy_status().map(PolicyResponse::from),
+        differences: health.servers.as_deref().map(servers::differences),
+        servers: health.servers.map(|servers| servers.into_iter().map(ServerResponse::from).collect()),
     }))
 }
 

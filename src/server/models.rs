@@ -20,6 +20,7 @@ use crate::engine::ports::held::HeldTurn;
 use crate::engine::ports::held::Holder;
 use crate::engine::telling::view::{ReplayNotes, Resumed, SessionView};
 use crate::store::query::TitledSession;
+use crate::store::shared::servers::ServerSnapshot;
 
 /// A session as clients see it.
 #[derive(Debug, Serialize, ToSchema)]
@@ -396,6 +397,56 @@ pub struct HealthResponse {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub policy: Option<PolicyResponse>,
+    /// The servers that share the store, this one among them, by their names; left out where only one can have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    pub servers: Option<Vec<ServerResponse>>,
+    /// What of `servers` is not the same at all of them, without those that end, and should be: `agent`, `version`. Left out
+    /// where `servers` is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false, value_type = Option<Vec<String>>)]
+    pub differences: Option<Vec<&'static str>>,
+}
+
+/// A server, as `hitl servers` lists it; what it says itself is as old as its last beat.
+#[derive(Debug, Serialize, ToSchema)]
+pub struct ServerResponse {
+    /// Its machine and process, for people.
+    pub name: String,
+    /// Which life of that process.
+    pub server_id: String,
+    /// Its version; empty where it did not say so.
+    pub version: String,
+    /// The agent whose turns it takes; null where it has not said.
+    #[schema(required)]
+    pub agent: Option<String>,
+    /// Whether it takes requests.
+    pub serves_http: bool,
+    /// How many turns may be at work there; 0 where it runs none.
+    pub max_workers: usize,
+    /// How many are.
+    pub running_workers: u64,
+    /// Whether it ends, or is asked to.
+    pub draining: bool,
+    /// How long ago its last beat was, in milliseconds.
+    pub silent_ms: u64,
+}
+
+impl From<ServerSnapshot> for ServerResponse {
+    fn from(server: ServerSnapshot) -> Self {
+        let ServerSnapshot { row, version, at_work, is_draining, silent_ms, .. } = server;
+        Self {
+            name: row.name(),
+            server_id: row.id.0.to_string(),
+            version,
+            agent: row.role.agent,
+            serves_http: row.role.serves_http,
+            max_workers: row.role.workers,
+            running_workers: at_work,
+            draining: is_draining,
+            silent_ms,
+        }
+    }
 }
 
 /// How the policy is.

@@ -27,6 +27,10 @@ pub trait Upkeep: GraphStates {
     /// first. Where one process has the store, it has claimed none yet. Costs nothing for those that are parked.
     fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>>;
 
+    /// The turns that could go on and that nobody has, of all agents that a server is there for; `None` where one process has
+    /// the store for itself: then every turn is its. Takes longer the more turns are under way; those that are parked cost nothing.
+    fn ready_turns(&self) -> BoxFuture<'static, Result<Option<ReadyTurns>, Error>>;
+
     /// What others have left to do of `agent`'s, the first of it, and what they have done to the turns that this process has
     /// in memory; nothing where it has the store for itself.
     fn look(&self, agent: String, held: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>>;
@@ -116,6 +120,15 @@ pub struct Totals {
     pub audit: Head,
 }
 
+/// Turns that wait for whoever has a slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ReadyTurns {
+    /// How many there are.
+    pub count: u64,
+    /// Since when the first of them could go on: of one whose server is gone, when it was written to last.
+    pub since: Option<Timestamp>,
+}
+
 /// What a local store finds over all it holds: see [`Upkeep`].
 pub trait UpkeepReader: Reader + GraphReader {
     /// The turns that are open and not parked, oldest first. Costs nothing for those that are parked.
@@ -195,6 +208,10 @@ impl<S: LocalStore + ?Sized> Upkeep for S {
     fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>> {
         // Of others than whoever asks there is none: all are the last one's that had the store.
         read(self, orphans)
+    }
+
+    fn ready_turns(&self) -> BoxFuture<'static, Result<Option<ReadyTurns>, Error>> {
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     fn look(&self, _: String, _: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {

@@ -33,6 +33,7 @@ impl Engine {
             audit: totals.audit,
             held: self.placement.held_turns().1,
             unstored: self.journal.outage.turns(),
+            servers: self.store.membership().map(|membership| membership.servers()),
         })
     }
 

@@ -2,17 +2,19 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use crate::domain::interrupt::Interrupt;
 use crate::domain::{Error, answer};
-use crate::engine::detached;
 use crate::engine::telling::Notifier;
 use crate::engine::telling::figures::{Family, Figures, Labelled};
 use crate::engine::telling::histogram::Histogram;
+use crate::engine::telling::resting::RestingCount;
 use crate::engine::telling::view::Health;
 use crate::store::record::PendingCount;
+use crate::store::shared::servers::{ServerSnapshot, ServerStatus};
+use crate::store::upkeep::ReadyTurns;
 
 /// Where the times to a decision part, in seconds: from those of a rule of thumb to those of a holiday.
 const DECISION_TIMES: &[f64] = &[1.0, 5.0, 15.0, 60.0, 300.0, 900.0, 3600.0, 14_400.0, 86_400.0, 604_800.0];
@@ -24,8 +26,6 @@ const REPLAY_TIMES: &[f64] = &[0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0];
 const AGES: [&str; 4] = ["under_1m", "under_1h", "under_1d", "over_1d"];
 /// How many types are told apart; an author may make up any number of them.
 const TYPES: usize = 50;
-/// What is pending is counted again after this many times as long as the last count took.
-const REST: u32 = 20;
 
 /// How an interrupt was decided.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -91,13 +91,11 @@ impl Times {
     }
 }
 
-/// Until when a count is good enough, and what it came to.
-type PendingAt = (Instant, Vec<PendingCount>);
-
-/// What is pending, as it was counted last.
+/// What of the store is looked at as a whole, as it was counted last.
 #[derive(Debug, Default)]
-pub struct Pending {
-    counted: Arc<tokio::sync::Mutex<Option<PendingAt>>>,
+pub struct StoreCounts {
+    pending: RestingCount<Vec<PendingCount>>,
+    ready: RestingCount<Option<ReadyTurns>>,
 }
 
 /// What happened since the start.
@@ -278,6 +276,13 @@ fn by_outcome<const N: usize>(
     Family { name, help, figures: Figures::Counter(counts.into()) }
 }
 
+fn servers_by_status(servers: &[ServerSnapshot]) -> Family {
+    let count = |status| servers.iter().filter(|server| server.status == status).count() as u64;
+    let counts = ServerStatus::ALL.map(|status| Labelled::one("state", status.as_str(), count(status)));
+    let help = "Servers that share the store, as `hitl servers` lists them.";
+    Family { name: "hitl_cluster_servers", help, figures: Figures::Gauge(counts.into()) }
+}
+
 /// How many turns are in memory.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::engine) struct TurnsInMemory {
@@ -313,6 +318,18 @@ impl Notifier {
             "How long ago the event of the first of them was.",
             lag,
         ));
+        families.extend(health.servers.as_deref().map(servers_by_status));
+        if let Some(ready) = self.counts.ready.get(|| self.store.upkeep().ready_turns()).await? {
+            let age = ready.since.map_or(0, |since| self.now().since(since).as_secs());
+            families.extend([
+                Family::gauge(
+                    "hitl_turns_ready",
+                    "Turns of the store that could go on and are at no server.",
+                    ready.count,
+                ),
+                Family::gauge("hitl_ready_age_seconds", "For how long the first of them could have.", age),
+            ]);
+        }
         families.extend(self.counters.plain());
         families.extend([self.counters.turns_ended(), self.counters.interrupts_by_outcome(), self.pending().await?]);
         families.push(self.counters.decisions());
@@ -322,21 +339,7 @@ impl Notifier {
     }
 
     pub(in crate::engine) async fn pending(&self) -> Result<Family, Error> {
-        let mut counted = Arc::clone(&self.pending.counted).lock_owned().await;
-        let fresh = counted.as_ref().filter(|(until, _)| Instant::now() < *until);
-        let counts = match fresh {
-            Some((_, counts)) => counts.clone(),
-            None => {
-                let (started, counting) = (Instant::now(), self.store.upkeep().count_pending(self.now()));
-                // Kept, and let go of, even if whoever wanted it hangs up meanwhile.
-                let kept = detached(async move {
-                    let counts = counting.await?;
-                    *counted = Some((started + started.elapsed() * (REST + 1), counts.clone()));
-                    Ok(counts)
-                });
-                kept.await?
-            }
-        };
+        let counts = self.counts.pending.get(|| self.store.upkeep().count_pending(self.now())).await?;
         let mut by_kind: BTreeMap<(String, &'static str), u64> = BTreeMap::new();
         for (place, PendingCount { kind, by_age }) in counts.into_iter().enumerate() {
             let kind = if place < TYPES { kind } else { "other".to_owned() };

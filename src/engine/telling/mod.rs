@@ -7,6 +7,7 @@ pub mod figures;
 pub mod histogram;
 pub mod metrics;
 pub(super) mod outbox;
+mod resting;
 pub mod view;
 
 use std::sync::Arc;
@@ -25,7 +26,7 @@ use crate::store::{Store, StoreExt, Transaction};
 use after_commit::{AfterCommit, NotificationSettings};
 use bells::{Bells, Listener, SessionSnapshot};
 use feed::Feed;
-use metrics::{Counters, Pending};
+use metrics::{Counters, StoreCounts};
 use outbox::Outbox;
 use view::Subscription;
 
@@ -35,7 +36,7 @@ pub struct Notifier {
     bells: Bells,
     feed: Feed,
     counters: Counters,
-    pending: Pending,
+    counts: StoreCounts,
     notifications: Arc<NotificationSettings>,
     outbox: Arc<Outbox>,
     /// `None` for a run, which calls nobody.
@@ -62,7 +63,7 @@ impl Notifier {
             bells: Bells::default(),
             feed,
             counters: Counters::default(),
-            pending: Pending::default(),
+            counts: StoreCounts::default(),
             notifications: Arc::new(NotificationSettings { webhooks, remind_after }),
             outbox: Arc::default(),
             deliver,

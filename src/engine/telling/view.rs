@@ -18,6 +18,7 @@ use crate::domain::{Error, SessionId};
 use crate::engine::ports::held::{HeldTurn, Holder};
 use crate::store::Reader;
 use crate::store::record::Turn;
+use crate::store::shared::servers::ServerSnapshot;
 
 /// A session with its pending interrupts, read in one snapshot.
 #[derive(Debug, Clone, PartialEq)]
@@ -110,6 +111,8 @@ pub struct Health {
     pub held: Vec<HeldTurn>,
     /// Turns whose work waits for the store, which cannot be written.
     pub unstored: usize,
+    /// The servers that share the store; `None` where only one has it.
+    pub servers: Option<Vec<ServerSnapshot>>,
 }
 
 /// A listener's events. Closed by the engine when the listener is too slow (it reconnects with `Last-Event-ID`) and at

@@ -142,6 +142,8 @@ async fn health_counts_workers_and_sessions() {
     let health = client.get("/health").await.json();
     assert_eq!((&health["status"], &health["max_workers"]), (&json!("ok"), &json!(2)));
     assert_eq!((&health["running_workers"], &health["total_sessions"]), (&json!(1), &json!(1)));
+    // Nobody shares its store.
+    assert!(health.get("servers").is_none() && health.get("differences").is_none());
 }
 
 #[tokio::test]

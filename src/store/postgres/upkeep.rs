@@ -20,7 +20,7 @@ use crate::store::rows::readable::without_nulls;
 use crate::store::rows::{self, Cells as _, notices::notice};
 use crate::store::shared::question::{Answer, StoreQuestion};
 use crate::store::signals::{HeldHere, OrphanedTurn, OthersSnapshot};
-use crate::store::upkeep::{Sweep, Totals, Upkeep};
+use crate::store::upkeep::{ReadyTurns, Sweep, Totals, Upkeep};
 
 impl PostgresBackend {
     /// What `read` makes of each row.
@@ -64,6 +64,13 @@ fn drawn() -> i64 {
 impl Upkeep for PostgresBackend {
     fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>> {
         self.list("turns", SqlCall::new(sql!("turns/orphaned"), vec![]), orphan)
+    }
+
+    fn ready_turns(&self) -> BoxFuture<'static, Result<Option<ReadyTurns>, Error>> {
+        let ready = self.list("turns", SqlCall::new(sql!("turns/ready"), vec![]), |cells| {
+            Ok(ReadyTurns { count: cells.number()?, since: cells.time_or_none()? })
+        });
+        Box::pin(async move { Ok(Some(ready.await?.into_iter().next().unwrap_or_default())) })
     }
 
     fn look(&self, agent: String, held: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {

@@ -14,7 +14,7 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::servers::{OtherServer, Registered, ServerId, ServerKind, ServerRow, ServerRows};
+use super::servers::{OtherServer, Registered, ServerId, ServerKind, ServerRow, ServerRows, ServerSnapshot};
 use crate::domain::Error;
 use crate::domain::cluster::lease::{Beat, ServerLease};
 use crate::domain::cluster::watch::Watch;
@@ -45,7 +45,7 @@ pub enum JoinError {
 
 /// See the module.
 pub struct Membership {
-    id: ServerId,
+    me: ServerRow,
     rows: Arc<dyn ServerRows>,
     timings: Timings,
     lease: Mutex<ServerLease>,
@@ -53,8 +53,8 @@ pub struct Membership {
     signals: broadcast::Sender<Signal>,
     /// Whether there was another server when it was looked last.
     has_others: AtomicBool,
-    /// Who they were, this one not among them.
-    others: Mutex<Vec<OtherServer>>,
+    /// Who they were, this one not among them, and when that look began.
+    others: Mutex<(Moment, Vec<OtherServer>)>,
     /// How many turns are at work here, as was said last.
     at_work: AtomicU64,
     /// Whether this one ends, or is asked to.
@@ -119,10 +119,10 @@ impl Membership {
         lease.told(begun, Beat::Counted);
         let (lease, presence) = (Mutex::new(lease), watch::Sender::new(Presence::Acts));
         let (signals, has_others) = (broadcast::Sender::new(KEPT_SIGNALS), AtomicBool::new(false));
-        let (id, leaving) = (me.id, CancellationToken::new());
+        let leaving = CancellationToken::new();
         let (others, at_work, draining) = (Mutex::default(), AtomicU64::new(0), watch::Sender::new(false));
         let this = Arc::new(Self {
-            id,
+            me: me.clone(),
             rows,
             timings,
             lease,
@@ -144,7 +144,7 @@ impl Membership {
 
     /// Which life of a process this is.
     pub fn id(&self) -> ServerId {
-        self.id
+        self.me.id
     }
 
     /// Whether it may act at this moment.
@@ -187,7 +187,22 @@ impl Membership {
 
     /// The other servers, as they were when it was looked last: two seconds ago at most, while the database is reached.
     pub fn others(&self) -> Vec<OtherServer> {
-        self.known_others().clone()
+        self.known_others().1.clone()
+    }
+
+    /// All servers, this one among them, by their names; nothing is asked of the database. What the others said is as it was
+    /// when it was looked last.
+    pub fn servers(&self) -> Vec<ServerSnapshot> {
+        let (now, death) = (now(), self.timings.death);
+        let beat = self.lease().ends().map_or(now, |end| end.saturating_sub(self.timings.lease));
+        let (version, at_work) = (env!("CARGO_PKG_VERSION").to_owned(), self.at_work.load(Ordering::Relaxed));
+        let times = (now.saturating_sub(beat), death);
+        let me = ServerSnapshot::new(self.me.clone(), version, at_work, *self.draining.borrow(), times);
+        let (looked, others) = self.known_others().clone();
+        let others = others.into_iter().map(|other| other.snapshot(now.saturating_sub(looked), death));
+        let mut servers: Vec<ServerSnapshot> = others.chain([me]).collect();
+        servers.sort_by_cached_key(|server| (server.row.name(), server.row.id));
+        servers
     }
 
     /// The other servers, as they are now.
@@ -196,7 +211,7 @@ impl Membership {
     /// [`Error::StoreUnavailable`].
     pub async fn look_at_others(&self) -> Result<Vec<OtherServer>, Error> {
         let is_alive = |other: &OtherServer| u128::from(other.silent_ms) < self.timings.lease.as_millis();
-        let others = self.rows.others(self.id).await?;
+        let others = self.rows.others(self.id()).await?;
         Ok(others.into_iter().filter(|other| other.row.kind == ServerKind::Server && is_alive(other)).collect())
     }
 
@@ -216,7 +231,7 @@ impl Membership {
         drop(self.draining.subscribe().wait_for(|is_draining| *is_draining).await);
     }
 
-    fn known_others(&self) -> MutexGuard<'_, Vec<OtherServer>> {
+    fn known_others(&self) -> MutexGuard<'_, (Moment, Vec<OtherServer>)> {
         self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -231,7 +246,7 @@ impl Membership {
         if self.lease().is_buried() {
             return;
         }
-        match timeout(self.timings.patience, self.rows.leave(self.id)).await {
+        match timeout(self.timings.patience, self.rows.leave(self.id())).await {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!(%error, "the store could not be told that this server has ended"),
             Err(_) => tracing::warn!("the store could not be told in time that this server has ended"),
@@ -246,7 +261,7 @@ impl Membership {
     async fn beat(&self) -> Option<Moment> {
         let begun = now();
         let is_draining = *self.draining.borrow();
-        let counted = self.rows.beat(self.id, self.at_work.load(Ordering::Relaxed), is_draining);
+        let counted = self.rows.beat(self.id(), self.at_work.load(Ordering::Relaxed), is_draining);
         let beat = match timeout(self.timings.patience, counted).await {
             Ok(Ok(Some(is_asked))) => {
                 if is_asked && !is_draining {
@@ -369,8 +384,8 @@ async fn watch_others(membership: Weak<Membership>, me: ServerRow) {
                 let is_server = |other: &OtherServer| other.row.kind == ServerKind::Server;
                 this.has_others.store(alive.iter().any(|other| is_server(other)), Ordering::Relaxed);
                 bury(this.rows.as_ref(), dead).await;
-                *this.known_others() =
-                    alive.iter().filter(|other| is_server(other)).map(|other| (*other).clone()).collect();
+                let servers = alive.iter().filter(|other| is_server(other)).map(|other| (*other).clone());
+                *this.known_others() = (begun, servers.collect());
                 let alive: Vec<ServerId> = alive.into_iter().map(|other| other.row.id).collect();
                 if known.iter().any(|id| !alive.contains(id)) {
                     this.heard(Signal::Departure);

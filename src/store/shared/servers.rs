@@ -1,6 +1,8 @@
 //! The rows by which processes that share a database know of each other.
 
+use std::collections::BTreeSet;
 use std::process;
+use std::time::Duration;
 
 use rustix::system::uname;
 use uuid::Uuid;
@@ -123,11 +125,83 @@ impl OtherServer {
             && !self.is_draining
     }
 
+    /// What was known of it `since` it was looked at, for whoever takes it for dead after `death`.
+    pub fn snapshot(self, since: Duration, death: Duration) -> ServerSnapshot {
+        let silent = Duration::from_millis(self.silent_ms) + since;
+        ServerSnapshot::new(self.row, self.version, self.at_work, self.is_draining, (silent, death))
+    }
+
     /// Whether it ran on the machine of `me`, and does not any more.
     pub fn is_gone_beside(&self, me: &ServerRow) -> bool {
         let is_here = self.row.machine.is_some() && self.row.machine == me.machine && self.row.process.is_some();
         is_here && process_of(self.row.pid) != self.row.process
     }
+}
+
+/// How a server is, as `hitl servers` says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ServerStatus {
+    /// It beats.
+    Alive,
+    /// It ends, or is asked to.
+    Draining,
+    /// Its beats have stopped: whoever looks takes it for dead.
+    Silent,
+}
+
+impl ServerStatus {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::Alive, Self::Draining, Self::Silent];
+
+    /// The word for it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Alive => "alive",
+            Self::Draining => "draining",
+            Self::Silent => "silent",
+        }
+    }
+}
+
+/// One of the servers that share a store, itself among them, as one of them knew it at some moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ServerSnapshot {
+    /// Who.
+    pub row: ServerRow,
+    /// Its release; empty where it did not say so.
+    pub version: String,
+    /// How many turns were at work there when it beat last.
+    pub at_work: u64,
+    /// Whether it ends, or is asked to.
+    pub is_draining: bool,
+    /// How long ago its last beat was, in milliseconds.
+    pub silent_ms: u64,
+    /// What comes of the two.
+    pub status: ServerStatus,
+}
+
+impl ServerSnapshot {
+    /// That of a server whose last beat was `silent` ago, and which is dead to others after `death`.
+    pub fn new(row: ServerRow, version: String, at_work: u64, is_draining: bool, times: (Duration, Duration)) -> Self {
+        let (silent, death) = times;
+        let status = match is_draining {
+            _ if silent >= death => ServerStatus::Silent,
+            true => ServerStatus::Draining,
+            false => ServerStatus::Alive,
+        };
+        let silent_ms = u64::try_from(silent.as_millis()).unwrap_or(u64::MAX);
+        Self { row, version, at_work, is_draining, silent_ms, status }
+    }
+}
+
+/// In what servers are not alike although they should be, as far as their rows tell. One that ends does not count: it may
+/// be what is being replaced.
+pub fn differences(servers: &[ServerSnapshot]) -> Vec<&'static str> {
+    let stay = || servers.iter().filter(|server| !server.is_draining);
+    let agents: BTreeSet<_> = stay().map(|server| &server.row.role.agent).collect();
+    let versions: BTreeSet<_> = stay().map(|server| &server.version).collect();
+    let differ = [("agent", agents.len() > 1), ("version", versions.len() > 1)];
+    differ.into_iter().filter_map(|(name, differs)| differs.then_some(name)).collect()
 }
 
 /// What came of registering.
@@ -228,6 +302,34 @@ mod tests {
             spoil(&mut spoilt);
             assert!(!spoilt.runs_turns_of("a:b"), "{spoilt:?}");
         }
+    }
+
+    #[test]
+    fn a_server_is_alive_or_draining_until_its_beats_have_stopped_for_as_long_as_the_dead() {
+        let (second, death) = (Duration::from_secs(1), Duration::from_secs(10));
+        let status = |silent_ms, is_draining| {
+            let server = OtherServer { silent_ms, is_draining, ..other(1, None) };
+            let snapshot = server.snapshot(second, death);
+            assert_eq!(snapshot.silent_ms, silent_ms + 1000);
+            snapshot.status.as_str()
+        };
+        assert_eq!([status(0, false), status(8_999, true), status(9_000, false)], ["alive", "draining", "silent"]);
+        assert_eq!(status(9_000, true), "silent");
+        assert_eq!(ServerStatus::ALL.map(ServerStatus::as_str), ["alive", "draining", "silent"]);
+    }
+
+    #[test]
+    fn servers_that_stay_differ_by_their_agents_and_releases() {
+        let server = |agent: &str, version: &str, is_draining| {
+            let mut server = OtherServer { version: version.to_owned(), is_draining, ..other(1, None) };
+            server.row.role.agent = Some(agent.to_owned());
+            server.snapshot(Duration::ZERO, Duration::from_secs(1))
+        };
+        assert_eq!(differences(&[]), [""; 0]);
+        assert_eq!(differences(&[server("a:b", "1", false), server("a:b", "1", false)]), [""; 0]);
+        assert_eq!(differences(&[server("a:b", "1", true), server("a:b", "2", false)]), [""; 0]);
+        assert_eq!(differences(&[server("a:b", "1", false), server("a:b", "2", false)]), ["version"]);
+        assert_eq!(differences(&[server("a:b", "1", false), server("a:c", "2", false)]), ["agent", "version"]);
     }
 
     #[test]

@@ -17,7 +17,7 @@ use crate::store::shared::backend::{Backend, Committed};
 use crate::store::shared::changes::Changes;
 use crate::store::shared::question::{Answer, StoreQuestion};
 use crate::store::signals::{HeldHere, OrphanedTurn, OthersSnapshot};
-use crate::store::upkeep::{Sweep, Totals, Upkeep};
+use crate::store::upkeep::{ReadyTurns, Sweep, Totals, Upkeep};
 
 /// How bad it is: chances of a hundred.
 #[derive(Debug, Clone, Copy)]
@@ -120,6 +120,10 @@ impl Backend for SimulatedConnection {
 impl Upkeep for SimulatedConnection {
     fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>> {
         self.send(self.database.orphaned_turns())
+    }
+
+    fn ready_turns(&self) -> BoxFuture<'static, Result<Option<ReadyTurns>, Error>> {
+        self.send(self.database.ready_turns())
     }
 
     fn look(&self, agent: String, held: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {

@@ -11,7 +11,7 @@ use crate::store::outbox::OutboxFigures;
 use crate::store::record::{Due, PendingCount};
 use crate::store::shared::question::Version;
 use crate::store::signals::{HeldHere, OrphanedTurn, OthersSnapshot};
-use crate::store::upkeep::{self, Sweep, Totals, Upkeep, UpkeepReader, UpkeepWriter};
+use crate::store::upkeep::{self, ReadyTurns, Sweep, Totals, Upkeep, UpkeepReader, UpkeepWriter};
 use crate::store::{BoxFuture, Reader, Transaction};
 
 impl Rows {
@@ -40,6 +40,11 @@ impl Upkeep for SimulatedDatabase {
     fn look(&self, _: String, _: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
         // Who of its servers has which turn is not in it.
         Box::pin(std::future::ready(Ok(OthersSnapshot::default())))
+    }
+
+    fn ready_turns(&self) -> BoxFuture<'static, Result<Option<ReadyTurns>, Error>> {
+        // Nor is who has a turn.
+        Box::pin(std::future::ready(Ok(None)))
     }
 
     fn due(&self, now: Timestamp, limit: usize) -> BoxFuture<'static, Result<Vec<Due>, Error>> {

@@ -33,6 +33,7 @@ from hitl.client import (
     RateLimited,
     Replay,
     ServerFault,
+    ServerHealth,
     Session,
     SessionStatus,
     SessionSummary,
@@ -87,6 +88,7 @@ def wrong_options(agent: Agent) -> None:
 def use(url: str) -> None:
     with Client(url) as client:
         assert_type(client.health(), Health)
+        assert_type(client.health().servers, tuple[ServerHealth, ...] | None)
         assert_type(client.me(), Me)
         session = client.create_session(session_id="mine")
         session = client.ask(session.session_id, "delete the old logs file")

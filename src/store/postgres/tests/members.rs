@@ -7,6 +7,7 @@ use serde_json::json;
 use super::support::*;
 use crate::domain::Error;
 use crate::domain::journal::Entry;
+use crate::domain::session::Session;
 use crate::store::StoreExt;
 use crate::store::about::About;
 use crate::store::contract::fixture::*;
@@ -18,6 +19,7 @@ use crate::store::postgres::servers::PostgresServers;
 use crate::store::presence::Presence;
 use crate::store::shared::servers::{Registered, ServerId, ServerKind, ServerRole, ServerRow, ServerRows};
 use crate::store::signals::{HeldHere, OrphanedTurn, Signal};
+use crate::store::upkeep::ReadyTurns;
 
 fn somebody(kind: ServerKind) -> ServerRow {
     ServerRow { machine: None, ..ServerRow::of_this_process(kind, ServerRole::default()) }
@@ -184,6 +186,48 @@ async fn whose_owner_is_gone_or_who_was_let_go_of_is_orphaned_and_ones_own_are_n
     let of = async |held| one.upkeep().look(String::new(), held).await.unwrap().owned;
     assert_eq!(of(Vec::new()).await, [orphan(1)]);
     assert_eq!(of(vec![HeldHere { turn: turn_id(1), session: session_id(1), epoch: 1, known: 0 }]).await, []);
+    one.close().await.unwrap();
+}
+
+#[tokio::test]
+async fn of_the_turns_that_nobody_has_those_are_ready_that_wait_for_no_person() {
+    let database = Database::new().await;
+    let (one, other) = (open::open(&database.text()).await.unwrap(), open::open(&database.text()).await.unwrap());
+    let ready = async |count, since: Option<i64>| {
+        let expected = ReadyTurns { count, since: since.map(at) };
+        assert_eq!(one.upkeep().ready_turns().await, Ok(Some(expected)));
+    };
+    ready(0, None).await;
+    // Each was written to last at ten times its number: 1 is at a server, 2 and 5 were let go of, 3 waits for a person, 4 is
+    // parked, 6 is over.
+    for number in 1..=6 {
+        let (owner, id) = (other.owner(), turn_id(number));
+        let written_at = at(10 * i64::try_from(number).unwrap());
+        let begun = other.transact(About::Session(session_id(number)), move |tx| {
+            tx.insert_session(&session(number), &[])?;
+            tx.insert_turn(&turn(session_id(number), number))?;
+            let epoch = tx.claim_turn(id, owner)?;
+            tx.append(id, epoch, &step("a", json!(1)), written_at)?;
+            match number {
+                2 | 5 => tx.release_turn(id),
+                3 => tx.append(id, epoch, &Entry::Pause { timers: Vec::new(), context: None }, written_at).map(drop),
+                4 => tx.park_turn(id, epoch, None, 0),
+                6 => tx.end_turn(id, written_at),
+                _ => Ok(()),
+            }
+        });
+        begun.await.unwrap();
+    }
+    ready(0, None).await;
+    // Nobody runs what is of an agent that no server is there for.
+    database.execute(&format!("UPDATE hitl.servers SET agent = '{}'", session(1).agent)).await;
+    ready(2, Some(20)).await;
+    // A retry writes the session alone.
+    let touched = Session { updated_at: at(70), ..session(2) };
+    other.transact(About::Session(session_id(2)), move |tx| tx.update_session(&touched)).await.unwrap();
+    ready(2, Some(50)).await;
+    other.close().await.unwrap();
+    ready(3, Some(10)).await;
     one.close().await.unwrap();
 }
 

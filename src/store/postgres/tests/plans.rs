@@ -167,7 +167,7 @@ async fn nothing_that_sessions_need_on_their_way_looks_at_a_whole_table() {
     let (calls, _) = writing::calls(&changes(), &KeptForms::default()).unwrap();
     statements.extend(calls.iter().map(|call| call.sql().to_owned()));
     statements.extend(pages().iter().flat_map(graphs::calls).map(|call| call.sql().to_owned()));
-    // What is done over everything every second or so, and for every commit.
+    // What is done over everything every second or so, for every commit, and for every scrape.
     statements.extend(
         [
             "servers/lives",
@@ -175,6 +175,7 @@ async fn nothing_that_sessions_need_on_their_way_looks_at_a_whole_table() {
             "turns/orphaned",
             "turns/orphaned_of",
             "turns/owned",
+            "turns/ready",
             "turns/moved",
             "turns/retriable",
             "turns/suspended",
@@ -182,6 +183,7 @@ async fn nothing_that_sessions_need_on_their_way_looks_at_a_whole_table() {
             "due/list",
             "due/next",
             "outbox/next_due",
+            "outbox/figures",
             "outbox/sweep",
             "events/sweep",
             "events/horizon",
@@ -199,6 +201,7 @@ async fn nothing_that_sessions_need_on_their_way_looks_at_a_whole_table() {
             "graphs/copy",
             "graphs/copy_values",
             "graphs/copy_writes",
+            "interrupts/count_pending",
             "deeds/unlinked",
             "deeds/horizon",
         ]

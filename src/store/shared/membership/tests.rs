@@ -2,7 +2,7 @@ use std::collections::HashMap;
 
 use super::*;
 use crate::store::BoxFuture;
-use crate::store::shared::servers::{ServerKind, ServerRole};
+use crate::store::shared::servers::{ServerKind, ServerRole, ServerStatus};
 
 /// Rows that are in memory, and can be out of reach for some.
 #[derive(Default)]
@@ -248,4 +248,40 @@ async fn who_ran_on_this_machine_and_has_ended_is_buried_at_once() {
         tokio::task::yield_now().await;
         alone = rows.names() == [joined.id()];
     }
+}
+
+#[tokio::test]
+async fn each_server_tells_of_itself_and_of_the_others_by_their_names() {
+    let rows = Arc::new(Rows::default());
+    let named = |host: &str, kind| ServerRow { host: host.to_owned(), ..row(kind) };
+    let join = async |row| Membership::join(Arc::clone(&rows) as _, row, Admission::AtOnce, timings()).await.unwrap();
+    let second = join(named("b", ServerKind::Server)).await;
+    let first = join(named("a", ServerKind::Server)).await;
+    // It is no server.
+    let _tool = join(named("c", ServerKind::Tool)).await;
+    let of = |it: &Membership| {
+        let of_one = |server: ServerSnapshot| (server.row.id, server.at_work, server.status);
+        it.servers().into_iter().map(of_one).collect::<Vec<_>>()
+    };
+    first.tell_at_work(3);
+    second.drain();
+    let alike = async |it: &Membership, expected: &[_]| {
+        while of(it) != expected {
+            tokio::task::yield_now().await;
+        }
+    };
+    let is_alive = |it: &Membership, at_work| (it.id(), at_work, ServerStatus::Alive);
+    // What one says of itself is in the rows that the others look at only once it has beaten, and here not at all.
+    alike(&second, &[is_alive(&first, 0), (second.id(), 0, ServerStatus::Draining)]).await;
+    alike(&first, &[is_alive(&first, 3), is_alive(&second, 0)]).await;
+    second.leave().await;
+    alike(&first, &[is_alive(&first, 3)]).await;
+    let [alone] = first.servers().try_into().unwrap();
+    assert_eq!((alone.version.as_str(), alone.row.host.as_str()), (env!("CARGO_PKG_VERSION"), "a"));
+    // Cut off, it tells how long it has been.
+    rows.cut_off(first.id());
+    while first.servers()[0].status != ServerStatus::Silent {
+        tokio::task::yield_now().await;
+    }
+    assert!(u128::from(first.servers()[0].silent_ms) >= timings().death.as_millis());
 }
