@@ -31,12 +31,11 @@ def check(
 ) -> None:
     """Look whether what a store holds fits together, while servers are at work on it. Changes nothing.
 
-    Sessions against their messages, turns and interrupts, journals against what waits, notices, and the audit. Exit code 1
-    tells what does not fit, a line each: which kind, in which session, what.
+    Sessions against their messages, turns and interrupts, journals against what waits, notices, and the audit. Exit
+    code 1 tells what does not fit, a line each: which kind, in which session, what.
     """
     from hitl import _core
 
-    began = monotonic()
     with _naming("check the address"):
         checked = _core.check_store(store)
     problems, more = checked["problems"], checked["more"]
@@ -45,8 +44,7 @@ def check(
     else:
         for problem in problems:
             typer.echo(f"{problem['kind']}  {problem['session_id'] or '-'}  {problem['what']}")
-        looked = f"Looked at {_counted(checked['rows'])} in {monotonic() - began:.1f} s"
-        typer.echo(f"{looked}." if problems else f"{looked}: all of it fits.")
+        typer.echo(f"Looked at {_counted(checked['rows'])}{'.' if problems else ': all of it fits.'}")
     if problems:
         raise Failure(
             f"{_many(len(problems) + more, 'thing does', 'things do')} not fit",

@@ -19,11 +19,11 @@ from tests.python.support.served import Served
 def file(tmp_path: Path) -> Path:
     """A store with a session that waits and one that has ended."""
     path = tmp_path / "hitl.db"
-    with Served("puppet", store=f"sqlite:{path}", park_after=0) as server:
+    with Served("playbook", store=f"sqlite:{path}", park_after=0) as server:
         server.api.ask({"type": "color"})
-        server.api.run(server.api.create(), "say", "hello")
+        server.api.run(server.api.create(), "echo", 7)
         # Beside whoever has it.
-        assert "all of it fits" in command("store", "check", str(path))
+        assert json.loads(command("store", "check", str(path)))["problems"] == []
     return path
 
 
@@ -67,7 +67,7 @@ def test_what_is_no_store_is_an_error_with_what_to_do(tmp_path: Path) -> None:
 
 def test_an_answer_is_taken_while_somebody_looks(tmp_path: Path) -> None:
     path = tmp_path / "hitl.db"
-    with Served("puppet", store=f"sqlite:{path}") as server:
+    with Served("playbook", store=f"sqlite:{path}") as server:
         session_id, interrupt_id = server.api.ask({"type": "color"})
         command("store", "check", str(path))
         ok(server.api.resume(session_id, interrupt_id, "red"))

@@ -72,8 +72,8 @@ class Served:
     One that `stands_by` has a `port`, and is not waited for. One that is `started` is so from nothing, and its zygote
     by it, as it is with any environment, descriptor or command of its own.
 
-    A test that passes leaves a store in which all fits together, whatever was killed; unless `spoilt` says that the test
-    has put something else there.
+    A test that passes leaves a store in which all fits together, whatever was killed; unless `spoilt` says that it has
+    put something else there.
     """
 
     started = False
