@@ -2,7 +2,7 @@
 //!
 //! Each row comes once, in the order of [`super::copying::tables::TABLES`], out of one snapshot: so whatever a row refers
 //! to has come before it, whoever writes meanwhile changes nothing of it, and both stores are looked at by the same rules.
-//! What is remembered of a session, a turn or a pending interrupt is about a hundred bytes each.
+//! What is remembered of a session that waits, with its turn and its interrupt, is a kilobyte at the most.
 
 mod lanes;
 pub(in crate::store) mod problem;
