@@ -100,7 +100,8 @@ def turn_of(message: ChatMessage, made: Sequence[Item], reply: str, agent: str) 
 
 def last_agent(state: Sequence[ChatMessage]) -> str | None:
     """Who spoke last in a session: the agent that the conversation was handed to."""
-    kept = [each for each in state if ((each.user_params or {}).get("native") or {}).get("form") == FORM]
+    replies = [each for each in state if each.role == "assistant"]
+    kept = [each for each in replies if ((each.user_params or {}).get("native") or {}).get("form") == FORM]
     return kept[-1].name if kept else None
 
 
