@@ -19,10 +19,21 @@ _MEMBER: Final = "native"
 
 
 def keep(messages: list[ChatMessage], form: str, native: list[Any]) -> list[ChatMessage]:
-    """The messages of a turn, of which the last now carries ``native``, JSON in the form that ``form`` names."""
+    """The messages of a turn, of which the last now carries ``native``, JSON in the form that ``form`` names.
+
+    No other carries any: what a person sends under this name would be their words put into everybody's mouth, and
+    addresses that a framework fetches.
+    """
     last = messages[-1]
     kept = {"form": form, "stands_for": len(messages), "messages": native}
-    return [*messages[:-1], replace(last, user_params={**(last.user_params or {}), _MEMBER: kept})]
+    return [*map(_bare, messages[:-1]), replace(last, user_params={**(last.user_params or {}), _MEMBER: kept})]
+
+
+def _bare(message: ChatMessage) -> ChatMessage:
+    params = message.user_params
+    if not isinstance((params or {}).get(_MEMBER), dict):
+        return message
+    return replace(message, user_params={name: value for name, value in (params or {}).items() if name != _MEMBER})
 
 
 def shown_turn(message: ChatMessage, made: Iterable[ChatMessage], reply: str) -> list[ChatMessage]:
@@ -45,7 +56,8 @@ def recall(messages: Iterable[ChatMessage], form: str) -> Iterator[ChatMessage |
     recalled: list[ChatMessage | list[Any]] = []
     for message in messages:
         recalled.append(message)
-        kept = (message.user_params or {}).get(_MEMBER)
+        # Of a reply alone: a message of a turn that was given up is in the session as it was sent.
+        kept = (message.user_params or {}).get(_MEMBER) if message.role == "assistant" else None
         if isinstance(kept, dict) and kept.get("form") == form:
             # Never across an earlier turn: whoever edits a session's messages may have taken some of them away.
             begin = len(recalled)

@@ -13,7 +13,7 @@ from typing import Any, Final
 from langchain_core.messages import BaseMessage
 from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, CheckpointTuple, get_checkpoint_id
 
-from hitl.ext.langgraph.messages import from_chat, text_of, to_chat
+from hitl.ext.langgraph.messages import from_chats, text_of, to_chat
 from hitl.ext.langgraph.wire import from_wire, message_from_wire, message_to_wire, to_wire
 from hitl.ext.native import keep, recall, shown_turn
 from hitl.ext.versions import reading
@@ -131,14 +131,18 @@ class PastTurns:
     def __init__(self, state: Sequence[ChatMessage]) -> None:
         self.messages: list[BaseMessage] = []
         self.checkpoints: dict[str, dict[str, Any]] = {}
+        unmade: list[ChatMessage] = []
         for item in recall(state, FORM):
             if isinstance(item, ChatMessage):
-                self.messages.append(from_chat(item))
-            else:
-                kept, *wire = item
-                with reading("langgraph"):
-                    self.messages = [*self.messages[: kept["after"]], *map(message_from_wire, wire)]
-                    self.checkpoints = {ns: from_wire(decode(each)) for ns, each in kept["checkpoints"].items()}
+                unmade.append(item)
+                continue
+            self.messages += from_chats(unmade)
+            unmade = []
+            kept, *wire = item
+            with reading("langgraph"):
+                self.messages = [*self.messages[: kept["after"]], *map(message_from_wire, wire)]
+                self.checkpoints = {ns: from_wire(decode(each)) for ns, each in kept["checkpoints"].items()}
+        self.messages += from_chats(unmade)
         self.has_checkpoint = bool(state) and bool(self.checkpoints)
         """Whether a graph has had it, so that it goes on from a checkpoint."""
         if (root := self.checkpoints.get("")) is not None and MESSAGES in root["channel_versions"]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import (
@@ -17,10 +18,17 @@ from langchain_core.messages import (
 from hitl.attachments import Attachment
 from hitl.ext.replies import RecordedReply
 from hitl.messages import ChatMessage, ToolCall
-from hitl.models.attached import PDF, is_shown_image
+from hitl.models.attached import PDF, in_the_form_of_its_role, is_shown_image
 from hitl.models.attached import text_of as text_of_file
 
 _BLOCKS = {PDF: "file", "audio": "audio", "video": "video"}
+_AUDIO = {
+    "audio/mpeg": "audio/mp3",
+    "audio/x-wav": "audio/wav",
+    "audio/wave": "audio/wav",
+    "audio/vnd.wave": "audio/wav",
+}
+# LangChain makes of a type's second half the format that OpenAI's API is told, which knows `mp3` and `wav`.
 
 
 def prompt_of(message: ChatMessage) -> HumanMessage:
@@ -28,24 +36,59 @@ def prompt_of(message: ChatMessage) -> HumanMessage:
     attached = message.attached
     if not attached:
         return HumanMessage(message.content or "")
-    text: list[str | dict[str, Any]] = [{"type": "text", "text": message.content}] if message.content else []
+    text: list[str | dict[str, Any]] = [_text(message.content)] if message.content else []
     return HumanMessage([*text, *map(_attached, attached)])
 
 
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
 def _attached(attachment: Attachment) -> dict[str, Any]:
-    """A block that LangChain's models read; text, where they take it in no other form."""
+    """A block that LangChain's models read; text, where they take it in no other form.
+
+    An address is text: some models of LangChain refuse it, and some fetch it in the process that they are asked in,
+    and so would a worker, for whoever may send a message.
+    """
+    media_type = _AUDIO.get(attachment.media_type, attachment.media_type)
+    kind = _BLOCKS.get(media_type) or _BLOCKS.get(media_type.partition("/")[0])
+    if attachment.data is None:
+        return _text(text_of_file(attachment))
     if is_shown_image(attachment):
         return {"type": "image_url", "image_url": {"url": attachment.data_url}}
-    kind = _BLOCKS.get(attachment.media_type) or _BLOCKS.get(attachment.media_type.partition("/")[0])
     if kind is None:
-        return {"type": "text", "text": text_of_file(attachment)}
-    where = {"url": attachment.url} if attachment.url else {"base64": attachment.data}
-    named = {"extras": {"filename": attachment.name}} if attachment.name else {}
-    return {"type": kind, "mime_type": attachment.media_type, **where, **named}
+        return _text(text_of_file(attachment))
+    name = attachment.name or ("document.pdf" if kind == "file" else None)  # a PDF without one is refused by OpenAI
+    named = {"extras": {"filename": name}} if name else {}
+    return {"type": kind, "mime_type": media_type, "base64": attachment.data, **named}
 
 
-def from_chat(message: ChatMessage) -> BaseMessage:
-    """A message that no graph has made."""
+def from_chats(messages: Iterable[ChatMessage]) -> Iterator[BaseMessage]:
+    """Messages that no graph has made.
+
+    Some models take text alone of a tool, and nothing between its results: what is attached to these follows the last
+    of them as a message of the user, as hitl's own client of such an API sends it.
+    """
+    of_tools: list[str | dict[str, Any]] = []
+    for message in map(in_the_form_of_its_role, messages):
+        if message.role != "tool":
+            if of_tools:
+                yield HumanMessage(of_tools)
+            of_tools = []
+            yield _from_chat(message)
+            continue
+        blocks = [_attached(each) for each in message.attached]
+        told = [block["text"] for block in blocks if block["type"] == "text"]
+        if shown := [block for block in blocks if block["type"] != "text"]:
+            result = f"Attached to the result of {message.name or 'a tool'} (call {message.tool_call_id}):"
+            of_tools += [_text(result), *shown]
+        said = [message.content] if message.content else []
+        yield _from_chat(replace(message, content="\n\n".join([*said, *told])))
+    if of_tools:
+        yield HumanMessage(of_tools)
+
+
+def _from_chat(message: ChatMessage) -> BaseMessage:
     if message.role == "assistant":
         calls = [
             {

@@ -10,10 +10,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
+from agents import Model, OpenAIChatCompletionsModel
 from pydantic_core import to_jsonable_python
 
 from hitl.ext.native import keep, recall
 from hitl.messages import ChatMessage, ToolCall
+from hitl.models.attached import in_the_form_of_its_role
 from hitl.models.responses_wire import part_of
 
 Item: TypeAlias = dict[str, Any]
@@ -24,15 +26,56 @@ FORM: Final = "openai_agents"
 _CALLS: Final = frozenset({"function_call", "custom_tool_call"})
 _OUTPUTS: Final = frozenset({"function_call_output", "custom_tool_call_output"})
 _OUTPUT_END: Final = "_call_output"
+_EXTENSIONS: Final = "agents.extensions."
+_ELSEWHERE: Final = {"input_image": ("image_url", "an image"), "input_file": ("file_url", "a file")}
 
 
 def prompt_of(message: ChatMessage) -> Item:
     """A person's message as an item."""
+    return {"role": "user", "content": _content(message)}
+
+
+def _content(message: ChatMessage) -> str | list[Item]:
     attached = message.attached
     if not attached:
-        return {"role": "user", "content": message.content or ""}
+        return message.content or ""
     parts: list[Item] = [{"type": "input_text", "text": message.content}] if message.content else []
-    return {"role": "user", "content": [*parts, *map(part_of, attached)]}
+    return [*parts, *map(part_of, attached)]
+
+
+def suited(input: str | list[Any], model: Model) -> str | list[Any]:
+    """What a model is asked, with the addresses told in text that it would raise at, or fetch itself.
+
+    The Responses API fetches them, and so are they kept. Chat completions take none of a file. LiteLLM and any-llm
+    fetch images in the process that asks, and so would a worker, for whoever may send a message. A model of the
+    program's own gets them as they are.
+    """
+    is_extension = any(each.__module__.startswith(_EXTENSIONS) for each in type(model).__mro__)
+    if isinstance(input, str) or not (is_extension or isinstance(model, OpenAIChatCompletionsModel)):
+        return input
+    told = ("input_image", "input_file") if is_extension else ("input_file",)
+    return [_in_text(item, told) for item in input]
+
+
+def _in_text(item: Any, told: Sequence[str]) -> Any:
+    """An item, with the addresses of these kinds told in text."""
+    changed = {}
+    for member in ("content", "output"):
+        parts = item.get(member) if isinstance(item, dict) else None
+        if isinstance(parts, list):
+            changed[member] = [_part_in_text(part, told) for part in parts]
+    return {**item, **changed} if changed else item
+
+
+def _part_in_text(part: Any, told: Sequence[str]) -> Any:
+    kind = str(part.get("type")) if isinstance(part, dict) else ""
+    if kind not in told:
+        return part
+    member, what = _ELSEWHERE[kind]
+    address = part.get(member)
+    if not isinstance(address, str) or address.startswith("data:"):
+        return part
+    return {"type": "input_text", "text": f"[attached, and not shown to you: {what}, at {address}]"}
 
 
 def history_of(state: Sequence[ChatMessage]) -> list[Item]:
@@ -57,7 +100,8 @@ def turn_of(message: ChatMessage, made: Sequence[Item], reply: str, agent: str) 
 
 def last_agent(state: Sequence[ChatMessage]) -> str | None:
     """Who spoke last in a session: the agent that the conversation was handed to."""
-    kept = [each for each in state if ((each.user_params or {}).get("native") or {}).get("form") == FORM]
+    replies = [each for each in state if each.role == "assistant"]
+    kept = [each for each in replies if ((each.user_params or {}).get("native") or {}).get("form") == FORM]
     return kept[-1].name if kept else None
 
 
@@ -148,6 +192,7 @@ def spoken(items: Iterable[Item]) -> ChatMessage:
 
 def _from_chat(message: ChatMessage) -> list[Item]:
     """A message that no run of the SDK has made."""
+    message = in_the_form_of_its_role(message)
     if message.role == "assistant":
         text: list[Item] = [{"role": "assistant", "content": message.content}] if message.content else []
         calls: list[Item] = [
@@ -161,7 +206,9 @@ def _from_chat(message: ChatMessage) -> list[Item]:
         ]
         return [*text, *calls]
     if message.role == "tool":
-        output = message.content or ""
+        output = _content(message)
+        if isinstance(output, list) and all(part["type"] == "input_text" for part in output):
+            output = "\n\n".join(part["text"] for part in output)  # a text, as far as the API takes it for one
         return [{"type": "function_call_output", "call_id": message.tool_call_id or "", "output": output}]
     if message.role == "system":
         return [{"role": "system", "content": message.content or ""}]

@@ -20,7 +20,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from hitl.ext.openai_agents import seams
 from hitl.ext.openai_agents.hosted import ask_at_once
 from hitl.ext.openai_agents.memory import memory_of, name_of, speaking_var, step_path
-from hitl.ext.openai_agents.messages import Item, plain, spoken, to_chat
+from hitl.ext.openai_agents.messages import Item, plain, spoken, suited, to_chat
 from hitl.ext.replies import RecordedReply
 from hitl.ext.turns import is_in_turn
 from hitl.ext.versions import reading
@@ -78,7 +78,15 @@ class JournaledModel(Model):
         turn = current_turn("the model")
         memory = memory_of(turn)
         items = _told(turn, input)
-        asked = (system_instructions, items, model_settings, tools, output_schema, handoffs, tracing)
+        asked = (
+            system_instructions,
+            suited(items, self._model),
+            model_settings,
+            tools,
+            output_schema,
+            handoffs,
+            tracing,
+        )
 
         async def body() -> dict[str, Any]:
             response = await self._reply(turn, memory.stream, asked, more)

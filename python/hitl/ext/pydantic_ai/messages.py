@@ -6,10 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 from pydantic_ai.messages import (
-    AudioUrl,
     BinaryContent,
-    DocumentUrl,
-    ImageUrl,
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
@@ -22,49 +19,91 @@ from pydantic_ai.messages import (
     ToolReturnPart,
     UserContent,
     UserPromptPart,
-    VideoUrl,
 )
+from pydantic_ai.models import Model
+from pydantic_ai.models.fallback import FallbackModel
+from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.profiles import ModelProfile
 
 from hitl.attachments import Attachment
 from hitl.ext.native import keep, recall, shown_turn
 from hitl.ext.replies import RecordedReply
 from hitl.ext.versions import reading
 from hitl.messages import ChatMessage, ToolCall
+from hitl.models.attached import PDF, in_the_form_of_its_role, is_shown_image, text_of
 
 FORM = "pydantic_ai"
 """Names the form in which a session's messages carry pydantic-ai's."""
 
-_ADDRESSES: dict[str, type[ImageUrl | AudioUrl | VideoUrl | DocumentUrl]] = {
-    "image": ImageUrl,
-    "audio": AudioUrl,
-    "video": VideoUrl,
+_AUDIO = {
+    "audio/wav": "audio/wav",
+    "audio/x-wav": "audio/wav",
+    "audio/wave": "audio/wav",
+    "audio/mpeg": "audio/mpeg",
+    "audio/mp3": "audio/mpeg",
 }
+# As pydantic-ai calls what all of its models take that hear at all.
 
 
-def prompt_of(message: ChatMessage) -> str | list[UserContent]:
-    """A person's message as the prompt of a run."""
+def prompt_of(message: ChatMessage, profiles: Sequence[ModelProfile] = ()) -> str | list[UserContent]:
+    """A person's message as the prompt of a run, for models with these profiles."""
     attached = message.attached
     if not attached:
         return message.content or ""
     text: list[UserContent] = [message.content] if message.content else []
-    return [*text, *map(_attached, attached)]
+    return [*text, *(_attached(each, profiles) for each in attached)]
 
 
-def _attached(attachment: Attachment) -> UserContent:
-    """What a model cannot be shown is the framework's to say, as where a prompt was made for it."""
-    kind, data = attachment.media_type, attachment.to_bytes()
-    if data is not None:
-        return BinaryContent(data, media_type=kind)
-    address = _ADDRESSES.get(kind.partition("/")[0], DocumentUrl)
-    return address(attachment.data_url, media_type=kind)
+def profiles_of(model: object) -> list[ModelProfile]:
+    """What those say of themselves that an agent's ``model`` may ask; nothing where it is only a name, or none."""
+    if isinstance(model, WrapperModel):
+        return profiles_of(model.wrapped)
+    if isinstance(model, FallbackModel):
+        return [profile for each in model.models for profile in profiles_of(each)]
+    return [model.profile] if isinstance(model, Model) else []
 
 
-def history_of(state: Sequence[ChatMessage]) -> list[ModelMessage]:
-    """A session's messages as those that a run goes on from."""
+def _attached(attachment: Attachment, profiles: Sequence[ModelProfile]) -> UserContent:
+    """Bytes that all of the models take, and text for everything else, at which some of them raise.
+
+    An address is text too: many models of pydantic-ai fetch it in the process that they are asked in, and so would a
+    worker, for whoever may send a message.
+    """
+    data, kind = attachment.to_bytes(), attachment.media_type
+    if data is None:
+        return text_of(attachment)
+    item = BinaryContent(data, media_type=_AUDIO.get(kind, kind))
+    return (
+        item
+        if all(_takes(profile, attachment, item) for profile in profiles or [ModelProfile()])
+        else text_of(attachment)
+    )
+
+
+def _takes(profile: ModelProfile, attachment: Attachment, item: BinaryContent) -> bool:
+    if is_shown_image(attachment):
+        return profile.get("supports_image_input", True)
+    if item.media_type == PDF:
+        kinds = profile.get("supported_document_media_types", (PDF,))
+        return profile.get("supports_document_input", True) and PDF in kinds
+    if item.is_audio:
+        return attachment.media_type in _AUDIO and profile.get("supports_audio_file_input", True)
+    return item.is_video and _has_format(item) and profile.get("supports_video_input", True)
+
+
+def _has_format(item: BinaryContent) -> bool:
+    try:
+        return bool(item.format)
+    except ValueError:
+        return False
+
+
+def history_of(state: Sequence[ChatMessage], profiles: Sequence[ModelProfile] = ()) -> list[ModelMessage]:
+    """A session's messages as those that a run goes on from, for models with these profiles."""
     history: list[ModelMessage] = []
     for item in recall(state, FORM):
         if isinstance(item, ChatMessage):
-            history.append(_from_chat(item))
+            history.append(_from_chat(item, profiles))
         else:
             with reading("pydantic-ai-slim"):
                 history += ModelMessagesTypeAdapter.validate_python(item)
@@ -125,8 +164,9 @@ def _spoken(response: ModelResponse) -> ChatMessage:
     return ChatMessage.assistant_message(content=text or None, reasoning=thoughts or None, tool_calls=calls or None)
 
 
-def _from_chat(message: ChatMessage) -> ModelMessage:
+def _from_chat(message: ChatMessage, profiles: Sequence[ModelProfile]) -> ModelMessage:
     """A message that no run of pydantic-ai has made."""
+    message = in_the_form_of_its_role(message)
     if message.role == "assistant":
         thoughts = [ThinkingPart(message.reasoning)] if message.reasoning else []
         text = [TextPart(message.content)] if message.content else []
@@ -136,11 +176,15 @@ def _from_chat(message: ChatMessage) -> ModelMessage:
         ]
         return ModelResponse(parts=[*thoughts, *text, *calls])
     if message.role == "tool":
-        part = ToolReturnPart(message.name or "tool", message.content or "", tool_call_id=message.tool_call_id or "")
+        prompt = prompt_of(message, profiles)
+        texts = [each for each in prompt if isinstance(each, str)]
+        # What is text alone stays a text, which models read as it is and not as JSON.
+        content: Any = "\n\n".join(texts) if isinstance(prompt, list) and len(texts) == len(prompt) else prompt
+        part = ToolReturnPart(message.name or "tool", content, tool_call_id=message.tool_call_id or "")
         return ModelRequest(parts=[part])
     if message.role == "system":
         return ModelRequest(parts=[SystemPromptPart(message.content or "")])
-    return ModelRequest(parts=[UserPromptPart(prompt_of(message))])
+    return ModelRequest(parts=[UserPromptPart(prompt_of(message, profiles))])
 
 
 def _text_of(content: str | Sequence[UserContent]) -> str:

@@ -14,7 +14,7 @@ from pydantic_core import to_json
 
 from hitl.errors import AgentLoadError
 from hitl.ext.pydantic_ai.durability import UNNAMED, HitlDurability
-from hitl.ext.pydantic_ai.messages import history_of, prompt_of, turn_of
+from hitl.ext.pydantic_ai.messages import history_of, profiles_of, prompt_of, turn_of
 from hitl.messages import ChatMessage
 from hitl.turn.retrying import Transient
 from hitl.turn.runtime import current_turn
@@ -92,7 +92,7 @@ class PydanticAI:
     async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
         """One run of the agent, which goes on from the session's messages."""
         own = [] if HitlDurability.from_agent(self.agent) is not None else [self._durability]
-        turn = current_turn()
+        turn, profiles = current_turn(), profiles_of(self.agent.model)
 
         def has_ended_elsewhere() -> bool:
             """Of a span that ends now: in an earlier run of the turn, or in a later one, as the turn leaves memory."""
@@ -100,8 +100,8 @@ class PydanticAI:
 
         with replay_scope(is_replaying=has_ended_elsewhere):
             result = await self.agent.run(
-                prompt_of(message),
-                message_history=history_of(state) or None,
+                prompt_of(message, profiles),
+                message_history=history_of(state, profiles) or None,
                 deps=await self._deps_for(message),
                 capabilities=own,
                 infer_name=False,

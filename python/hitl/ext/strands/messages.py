@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from hashlib import sha256
 from typing import Any, Final, cast
 
+from strands import Agent
+from strands.models import BedrockModel
 from strands.types.content import ContentBlock, Message
 from strands.types.session import decode_bytes_values, encode_bytes_values
 
@@ -16,7 +19,7 @@ from hitl.ext.gating import edit_note
 from hitl.ext.native import keep, recall, shown_turn
 from hitl.ext.replies import RecordedReply
 from hitl.messages import ChatMessage, ToolCall
-from hitl.models.attached import text_of
+from hitl.models.attached import PDF, in_the_form_of_its_role, text_of
 
 FORM: Final = "strands"
 """Names the form in which a session's messages carry Strands'."""
@@ -27,19 +30,15 @@ _STATE: Final = "state"
 # left it, and the agent's state after a turn.
 
 _IMAGES: Final = {"image/png": "png", "image/jpeg": "jpeg", "image/gif": "gif", "image/webp": "webp"}
-_OFFICE: Final = "application/vnd.openxmlformats-officedocument"
-_DOCUMENTS: Final = {
-    "application/pdf": "pdf",
-    "text/csv": "csv",
+_OPEN_XML: Final = "application/vnd.openxmlformats-officedocument"
+_OFFICE: Final = {
     "application/msword": "doc",
-    f"{_OFFICE}.wordprocessingml.document": "docx",
+    f"{_OPEN_XML}.wordprocessingml.document": "docx",
     "application/vnd.ms-excel": "xls",
-    f"{_OFFICE}.spreadsheetml.sheet": "xlsx",
-    "text/html": "html",
-    "text/plain": "txt",
-    "text/markdown": "md",
+    f"{_OPEN_XML}.spreadsheetml.sheet": "xlsx",
 }
-_NO_NAME: Final = re.compile(r"[^A-Za-z0-9 ()\[\]-]+")
+_NO_NAME: Final = re.compile(r"[^A-Za-z0-9()\[\]-]+")
+_LONGEST_NAME: Final = 150  # of the 200 characters that Bedrock takes
 
 _NOTE: Final = edit_note({}).partition("{")[0]
 _USAGE: Final = {
@@ -61,12 +60,12 @@ class History:
     """Whether the agent's own messages, those that it was made with, are among them."""
 
 
-def history_of(state: Sequence[ChatMessage]) -> History:
-    """A session's messages as those that a run goes on from."""
+def history_of(state: Sequence[ChatMessage], *, office: bool = False) -> History:
+    """A session's messages as those that a run goes on from. ``office``: see ``takes_office``."""
     history = History()
     for item in recall(state, FORM):
         if isinstance(item, ChatMessage):
-            _append(history.messages, _from_chat(item))
+            _append(history.messages, _from_chat(item, history.messages, office))
             continue
         for each in cast(list[dict[str, Any]], decode_bytes_values(item)):
             if _INSTEAD in each:
@@ -79,26 +78,62 @@ def history_of(state: Sequence[ChatMessage]) -> History:
     return history
 
 
-def prompt_of(message: ChatMessage) -> str | list[ContentBlock]:
-    """A person's message as the prompt of a run."""
+def takes_office(runner: Any) -> bool:
+    """Whether the models of an agent, or of all nodes of several, take documents of Office: Bedrock's do, most others
+    raise."""
+    if isinstance(runner, Agent):
+        return isinstance(runner.model, BedrockModel)
+    return all(takes_office(node.executor) for node in runner.nodes.values())
+
+
+def prompt_of(
+    message: ChatMessage, before: Iterable[Message] = (), *, office: bool = False
+) -> str | list[ContentBlock]:
+    """A person's message as the prompt of a run that has the messages ``before``. ``office``: see ``takes_office``."""
     attached = message.attached
     if not attached:
         return message.content or ""
-    text: list[ContentBlock] = [{"text": message.content}] if message.content else []
-    return [*text, *(_attached(number, each) for number, each in enumerate(attached, 1))]
+    taken = {name for each in before for name in _names_in(each["content"])}
+    prompt: list[ContentBlock] = [{"text": message.content}] if message.content and message.content.strip() else []
+    prompt += [_attached(each, taken, office) for each in attached]
+    if any("document" in block for block in prompt) and not any("text" in block for block in prompt):
+        # Bedrock refuses a document with no text beside it.
+        prompt.insert(0, {"text": "\n".join(f"[attached: {each.described}]" for each in attached)})
+    return prompt
 
 
-def _attached(number: int, attachment: Attachment) -> ContentBlock:
-    """A block of a prompt; text where Strands knows no format for it, or where only its address is known."""
+def _attached(attachment: Attachment, taken: set[str], office: bool) -> ContentBlock:
+    """A block of a prompt; text where not all of Strands' models have a block for it, and where only its address is
+    known. ``taken``: the names of documents in the conversation, and then its name too."""
     data, kind = attachment.to_bytes(), attachment.media_type
     if data is not None and kind in _IMAGES:
         return cast(ContentBlock, {"image": {"format": _IMAGES[kind], "source": {"bytes": data}}})
-    if data is not None and kind in _DOCUMENTS:
-        # Bedrock takes few characters in a name, and no name twice.
-        name = f"{number} {_NO_NAME.sub(' ', attachment.name or 'document').strip()}"
-        document = {"format": _DOCUMENTS[kind], "name": name, "source": {"bytes": data}}
-        return cast(ContentBlock, {"document": document})
-    return {"text": text_of(attachment)}
+    form = "pdf" if kind == PDF else _OFFICE.get(kind) if office else None
+    if data is None or form is None:
+        return {"text": text_of(attachment)}
+    document = {"format": form, "name": _name_of(attachment.name, data, taken), "source": {"bytes": data}}
+    return cast(ContentBlock, {"document": document})
+
+
+def _name_of(name: str | None, data: bytes, taken: set[str]) -> str:
+    """A document's name. Bedrock takes few characters, and no name twice in a conversation.
+
+    The content tells documents of one name apart, in every turn alike; one that comes again gets another name.
+    """
+    known = _NO_NAME.sub(" ", name or "").strip()[:_LONGEST_NAME].strip() or "document"
+    digest = sha256(data).hexdigest()
+    while (made := f"{known} {digest[:8]}") in taken:
+        digest = sha256(digest.encode()).hexdigest()
+    taken.add(made)
+    return made
+
+
+def _names_in(content: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    for block in content:
+        if "document" in block:
+            yield block["document"].get("name", "")
+        elif "toolResult" in block:
+            yield from _names_in(block["toolResult"]["content"])
 
 
 def turn_of(
@@ -198,8 +233,9 @@ def _append(messages: list[Message], message: Message) -> None:
         messages.append(message)
 
 
-def _from_chat(message: ChatMessage) -> Message:
-    """A message that no run of Strands has made."""
+def _from_chat(message: ChatMessage, before: Iterable[Message], office: bool) -> Message:
+    """A message that no run of Strands has made, after those that come ``before`` it."""
+    message = in_the_form_of_its_role(message)
     content: list[ContentBlock]
     if message.role == "assistant":
         content = [{"text": message.content}] if message.content else []
@@ -209,11 +245,13 @@ def _from_chat(message: ChatMessage) -> Message:
             content.append(cast(ContentBlock, {"toolUse": use}))
         return {"role": "assistant", "content": content or [{"text": ""}]}
     if message.role == "tool":
-        result = {
-            "toolUseId": message.tool_call_id or "",
-            "status": "success",
-            "content": [{"text": message.content or ""}],
-        }
+        said: list[ContentBlock] = [{"text": message.content}] if message.content else []
+        # Of a tool, models take images; a document most of them refuse.
+        said += [
+            _attached(each, set(), False) if each.media_type in _IMAGES else {"text": text_of(each)}
+            for each in message.attached
+        ]
+        result = {"toolUseId": message.tool_call_id or "", "status": "success", "content": said or [{"text": ""}]}
         return {"role": "user", "content": [cast(ContentBlock, {"toolResult": result})]}
-    prompt = prompt_of(message)
+    prompt = prompt_of(message, before, office=office)
     return {"role": "user", "content": [{"text": prompt}] if isinstance(prompt, str) else prompt}

@@ -14,7 +14,7 @@ from strands.multiagent.base import MultiAgentBase
 from hitl.ext.gating import GateOptions
 from hitl.ext.strands.asking import put_question
 from hitl.ext.strands.copies import copy_for, name_of
-from hitl.ext.strands.messages import history_of, prompt_of, turn_of
+from hitl.ext.strands.messages import history_of, prompt_of, takes_office, turn_of
 from hitl.ext.strands.refusals import refuse
 from hitl.ext.strands.several import copy_of_several, text_of
 from hitl.ext.strands.turns import InTurn, may_pass
@@ -91,22 +91,23 @@ class Strands:
         refuse(self.agent, self.name)
         turn = current_turn()
         in_turn = InTurn(turn, self.name, self._retries, self._approvals, self._stream)
-        given = dict(await self._given(message))
+        given, office = dict(await self._given(message)), takes_office(self.agent)
         if not isinstance(self.agent, Agent):
             several = copy_of_several(turn, self.agent, in_turn)
+            prompt = prompt_of(message, office=office)
             reply = ChatMessage.assistant_message(
-                content=text_of(several, await _finished(several, in_turn, prompt_of(message), given))
+                content=text_of(several, await _finished(several, in_turn, prompt, given))
             )
             return reply, [*state, message, reply]
         agent = copy_for(self.agent, in_turn)
-        history = history_of(state)
+        history = history_of(state, office=office)
         agent.messages = [*([] if history.whole else agent.messages), *history.messages]
         if history.messages:
             agent.conversation_manager.apply_management(agent)  # as it was after the turn before
         if history.state is not None:
             agent.state = AgentState(history.state)
         before, state_before = list(agent.messages), agent.state.get()
-        result = await _finished(agent, in_turn, prompt_of(message), given)
+        result = await _finished(agent, in_turn, prompt_of(message, before, office=office), given)
         state_after = agent.state.get()
         messages = turn_of(
             message,
