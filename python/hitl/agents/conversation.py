@@ -8,7 +8,6 @@ from contextlib import AsyncExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
-from hitl.agents.compaction import shown_to_models
 from hitl.agents.handoffs import handoff_tools
 from hitl.agents.history import processed
 from hitl.agents.limits import InvalidOutput, MaxStepsExceeded, TokenLimitExceeded, cut_short, tokens_of
@@ -232,12 +231,9 @@ class Conversation:
 
     async def _shown(self, agent: Participant) -> list[ChatMessage]:
         """What the agent's model is shown of what was said."""
-        if agent.compaction is not None:
-            summary, tokens = await agent.compaction.sum_up(self._turn, agent, self._history)
-            self._tokens += tokens
-            if summary is not None:
-                self._history.append(summary)
-        return await processed(self._turn, agent.history_processors, shown_to_models(self._history))
+        messages, tokens = await processed(self._turn, agent, self._history)
+        self._tokens += tokens
+        return messages
 
     async def _call_tools(
         self, active: _ActiveAgent, reply: ChatMessage, doomed: Mapping[str, str], gate: Permit

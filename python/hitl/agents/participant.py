@@ -43,9 +43,8 @@ class Participant:
     max_parallel_tools: int | None
     output_retries: int | None
     history_processors: tuple[Any, ...]
-    """`hitl.agents.history.HistoryProcessor`s."""
-    compaction: Any
-    """A `hitl.agents.compaction.Compaction`, which knows agents."""
+    """`hitl.agents.history.HistoryProcessor`s, and one `hitl.agents.compaction.Compaction` at most, which knows agents;
+    in order."""
 
     @property
     @abstractmethod

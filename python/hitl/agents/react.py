@@ -81,7 +81,7 @@ class ReActAgent(Participant, DeclaringAgent, Generic[OutputT]):
         output_retries: int | None = None,
         token_limit: int | None = None,
         max_parallel_tools: int | None = None,
-        history_processors: Iterable[HistoryProcessor] = (),
+        history_processors: Iterable[HistoryProcessor | Compaction] = (),
         compaction: Compaction | None = None,
         resources: Resources[Any] | None = None,
         context_from: ContextFrom | None = None,
@@ -126,8 +126,11 @@ class ReActAgent(Participant, DeclaringAgent, Generic[OutputT]):
             max_parallel_tools: How many tools of a reply may run at once. A call that waits for its approval does not
                 count; a tool that asks while it runs does.
             history_processors: Functions `(ctx, messages) -> messages`, called before each request, one after the
-                other: what the model is shown instead. What they return is recorded.
-            compaction: When a conversation that gets too long is summed up for the model, and how.
+                other: what the model is shown instead. What they return is recorded. One of them may be a `Compaction`:
+                it sums up what those before it have left. These leave messages out or assign to their fields; those
+                after it return any messages.
+            compaction: When a conversation that gets too long is summed up for the model, and how: the short form of a
+                `Compaction` that is the first of `history_processors`.
             resources: What its tools need and cannot be stored, pools and clients: see `hitl.resources`. An agent
                 without any has those of the agent that called it or handed over to it.
             context_from: Makes `RunContext.context` of a `TurnRequest`, once for each turn that is given none; a plain
@@ -140,9 +143,9 @@ class ReActAgent(Participant, DeclaringAgent, Generic[OutputT]):
         off, say where a retry of the turn lets it go on.
 
         Raises:
-            TypeError: For an option of the wrong type, a middleware or hook that is none, and for both of `output_type`
-                and its old name.
-            ValueError: For a number or setting that cannot be, and for two tools of one name.
+            TypeError: For an option of the wrong type, a middleware or hook that is none, for both of `output_type` and
+                its old name, and for a `Compaction` in both places.
+            ValueError: For a number or setting that cannot be, for two tools of one name, and for two `Compaction`s.
         """
         if client is not None and not callable(getattr(client, "complete", None)):
             raise TypeError(f"ReActAgent: client must have `async complete(request)`, got {type(client).__name__}")
@@ -190,10 +193,8 @@ class ReActAgent(Participant, DeclaringAgent, Generic[OutputT]):
         self.output_guardrails: tuple[OutputGuardrail, ...] = read_output_guardrails(self.label, output_guardrails)
         self.token_limit = token_limit
         self.max_parallel_tools = max_parallel_tools
-        self.history_processors = read_processors("ReActAgent", history_processors)
-        self.compaction = compaction
-        if compaction is not None and not isinstance(compaction, Compaction):
-            raise TypeError(f"ReActAgent: compaction must be a Compaction, got {type(compaction).__name__}")
+        self.history_processors = read_processors("ReActAgent", history_processors, compaction)
+        """What a model is shown is made by these, in order; the compaction is one of them."""
         self.output_retries = output_retries
         if response_format is None and output_retries is None:
             self.output_retries = 2

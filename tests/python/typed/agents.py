@@ -215,7 +215,17 @@ def configured(client: ChatClient) -> ReActAgent:
     async def instructions(ctx: RunContext[dict[str, str]]) -> str:
         return f"You talk to {ctx.context['user']}."
 
-    inner = ReActAgent(client, "small", name="inner", description="Looks things up.")
+    async def shorter(ctx: RunContext, messages: list[ChatMessage]) -> Sequence[ChatMessage]:
+        return messages
+
+    summary = Compaction(over_tokens=30_000)
+    inner = ReActAgent(
+        client,
+        "small",
+        name="inner",
+        description="Looks things up.",
+        history_processors=[recent, summary, shorter],
+    )
     as_tool = inner.as_tool(requires_approval=lambda ctx, args: len(args["input"]) > 10)
     assert_type(as_tool, Tool[..., Any])
     return ReActAgent(
@@ -243,6 +253,7 @@ def wrong_options(client: ChatClient) -> None:
     ReActAgent(client, transient="perhaps")  # pyright: ignore[reportArgumentType]
     ReActAgent("gpt")  # pyright: ignore[reportArgumentType]
     ReActAgent(client, tool=[])  # pyright: ignore[reportCallIssue]
+    ReActAgent(client, history_processors=[Compaction])  # pyright: ignore[reportArgumentType]
     ReActAgent(client, hooks=[lambda: None])  # pyright: ignore[reportArgumentType]
 
 
