@@ -6,7 +6,7 @@
 use tokio::sync::mpsc;
 
 use super::checking::Checker;
-pub use super::checking::problem::{Problem, ProblemKind, Problems};
+pub use super::checking::problem::{ProblemKind, StoreProblem, StoreProblems};
 use super::copying::batches::{AHEAD, RowBatches, take_all};
 use super::open::Address;
 use super::open_error::OpenError;
@@ -19,7 +19,7 @@ pub struct Checked {
     /// How many rows of each table.
     pub rows: Vec<(&'static str, u64)>,
     /// What does not fit.
-    pub problems: Problems,
+    pub problems: StoreProblems,
 }
 
 /// Looks at the store at `address`.
@@ -36,7 +36,7 @@ pub async fn check(address: &str) -> Result<Checked, OpenError> {
         Address::Sqlite(path) => {
             let source = SqliteSource::beside(&path)?;
             for what in source.damage()? {
-                checker.found(Problem { kind: ProblemKind::File, session: None, what });
+                checker.found(StoreProblem { kind: ProblemKind::File, session: None, what });
             }
             let reading = source.read(batches);
             let checked = look(checker, given).await;

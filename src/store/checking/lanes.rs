@@ -4,21 +4,21 @@ use std::collections::BTreeMap;
 
 use uuid::Uuid;
 
-use super::problem::{ProblemKind, Problems};
+use super::problem::{ProblemKind, StoreProblems};
 use super::row::CheckedRow;
 
 #[derive(Default)]
-pub(super) struct Lanes(BTreeMap<(Uuid, String), Lane>);
+pub(super) struct CheckedLanes(BTreeMap<(Uuid, String), CheckedLane>);
 
 #[derive(Default)]
-struct Lane {
+struct CheckedLane {
     /// The number of the first notice that has not gone out, and whether it says when it is tried.
     first: Option<(i64, bool)>,
     /// How many say so.
     timed: u64,
 }
 
-impl Lanes {
+impl CheckedLanes {
     pub(super) fn notice(&mut self, row: &CheckedRow) {
         if row.text("status") != Some("pending") {
             return;
@@ -35,7 +35,7 @@ impl Lanes {
         }
     }
 
-    pub(super) fn finish(self, problems: &mut Problems) {
+    pub(super) fn finish(self, problems: &mut StoreProblems) {
         for ((session, _), lane) in self.0 {
             // The address may hold a secret, and is not told.
             if lane.first.is_some_and(|(_, is_timed)| !is_timed) {

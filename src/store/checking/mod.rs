@@ -14,11 +14,11 @@ mod turns;
 
 use serde::de::IgnoredAny;
 
-use self::lanes::Lanes;
-use self::problem::{Problem, ProblemKind, Problems};
+use self::lanes::CheckedLanes;
+use self::problem::{ProblemKind, StoreProblem, StoreProblems};
 use self::row::CheckedRow;
-use self::sessions::Sessions;
-use self::turns::Turns;
+use self::sessions::CheckedSessions;
+use self::turns::CheckedTurns;
 use super::copying::batches::RowBatch;
 use super::copying::tables::{AUDIT, Kind};
 use crate::domain::audit::{Action, AuditRow, Verifier};
@@ -26,27 +26,27 @@ use crate::domain::{InterruptId, SessionId, Timestamp};
 
 /// Looks at all rows of a store, and tells at the end what does not fit.
 pub(in crate::store) struct Checker {
-    sessions: Sessions,
-    turns: Turns,
-    lanes: Lanes,
+    sessions: CheckedSessions,
+    turns: CheckedTurns,
+    lanes: CheckedLanes,
     /// `None` once a flaw was found: what follows it cannot be told.
     audit: Option<Verifier>,
-    problems: Problems,
+    problems: StoreProblems,
 }
 
 impl Checker {
     pub(in crate::store) fn new() -> Self {
         Self {
-            sessions: Sessions::default(),
-            turns: Turns::default(),
-            lanes: Lanes::default(),
+            sessions: CheckedSessions::default(),
+            turns: CheckedTurns::default(),
+            lanes: CheckedLanes::default(),
             audit: Some(Verifier::new(None)),
-            problems: Problems::default(),
+            problems: StoreProblems::default(),
         }
     }
 
     /// Something that was found without the rows.
-    pub(in crate::store) fn found(&mut self, problem: Problem) {
+    pub(in crate::store) fn found(&mut self, problem: StoreProblem) {
         self.problems.add(problem);
     }
 
@@ -55,7 +55,7 @@ impl Checker {
         for line in batch.lines.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {
             match CheckedRow::read(batch.table, line) {
                 Some(row) => self.row(&row),
-                None => self.problems.add(Problem {
+                None => self.problems.add(StoreProblem {
                     kind: ProblemKind::Unreadable,
                     session: None,
                     what: format!("a row of {} cannot be read", batch.table.name),
@@ -85,7 +85,7 @@ impl Checker {
             {
                 // Where, and not what: it may be anybody's secret.
                 let place = format!("{} of a row of {}", column.name, row.table());
-                self.problems.add(Problem {
+                self.problems.add(StoreProblem {
                     kind: ProblemKind::Unreadable,
                     session: row.id("session").or_else(|| row.id("id")),
                     what: format!("{place} is no JSON, from byte {} on", error.column()),
@@ -101,13 +101,13 @@ impl Checker {
             None => Some(format!("row {} cannot be read", row.text("seq").unwrap_or("?"))),
         };
         if let Some(what) = flaw {
-            self.problems.add(Problem { kind: ProblemKind::Audit, session: None, what });
+            self.problems.add(StoreProblem { kind: ProblemKind::Audit, session: None, what });
             self.audit = None;
         }
     }
 
     /// After the last row.
-    pub(in crate::store) fn finish(mut self) -> Problems {
+    pub(in crate::store) fn finish(mut self) -> StoreProblems {
         self.turns.finish(&self.sessions, &mut self.problems);
         self.sessions.finish(&self.turns, &mut self.problems);
         self.lanes.finish(&mut self.problems);

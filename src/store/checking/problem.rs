@@ -27,7 +27,7 @@ pub enum ProblemKind {
     /// Entries of a journal are missing, or there although they were removed.
     Journal,
     /// The notices of a session to one address cannot be sent in order, or not at all.
-    Lane,
+    CheckedLane,
     /// A row of the audit was changed, left out or put in.
     Audit,
 }
@@ -53,7 +53,7 @@ impl ProblemKind {
 
 /// One thing that is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Problem {
+pub struct StoreProblem {
     /// Which kind.
     pub kind: ProblemKind,
     /// In which session; `None` where it is in none, or nobody knows.
@@ -64,15 +64,15 @@ pub struct Problem {
 
 /// All that is wrong.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Problems {
+pub struct StoreProblems {
     /// The first ones.
-    pub told: Vec<Problem>,
+    pub told: Vec<StoreProblem>,
     /// How many more there are.
     pub more: u64,
 }
 
-impl Problems {
-    pub(super) fn add(&mut self, problem: Problem) {
+impl StoreProblems {
+    pub(super) fn add(&mut self, problem: StoreProblem) {
         if self.told.len() < TOLD {
             self.told.push(problem);
         } else {
@@ -81,6 +81,6 @@ impl Problems {
     }
 
     pub(super) fn say(&mut self, kind: ProblemKind, session: Option<Uuid>, what: impl Into<String>) {
-        self.add(Problem { kind, session, what: what.into() });
+        self.add(StoreProblem { kind, session, what: what.into() });
     }
 }

@@ -1,19 +1,19 @@
-//! Sessions, as they say that they stand, against their messages and turns.
+//! CheckedSessions, as they say that they stand, against their messages and turns.
 
 use std::collections::BTreeSet;
 use std::collections::HashMap;
 
 use uuid::Uuid;
 
-use super::problem::{ProblemKind, Problems};
+use super::problem::{ProblemKind, StoreProblems};
 use super::row::CheckedRow;
-use super::turns::Turns;
+use super::turns::CheckedTurns;
 use crate::domain::status::{Status, TurnStatus};
 
 #[derive(Default)]
-pub(super) struct Sessions(HashMap<Uuid, SeenSession>);
+pub(super) struct CheckedSessions(HashMap<Uuid, CheckedSession>);
 
-pub(super) struct SeenSession {
+pub(super) struct CheckedSession {
     status: Option<Status>,
     /// The open turn, or the suspended one.
     pub(super) turn: Option<Uuid>,
@@ -52,8 +52,8 @@ impl Numbers {
     }
 }
 
-impl Sessions {
-    pub(super) fn session(&mut self, row: &CheckedRow, problems: &mut Problems) {
+impl CheckedSessions {
+    pub(super) fn session(&mut self, row: &CheckedRow, problems: &mut StoreProblems) {
         let Some(id) = row.id("id") else { return };
         let status = row.text("status").and_then(Status::parse);
         let pending = row.ids("pending");
@@ -61,7 +61,7 @@ impl Sessions {
             let what = if status.is_none() { "its status" } else { "its list of what waits" };
             problems.say(ProblemKind::Unreadable, Some(id), format!("{what} cannot be read"));
         }
-        let seen = SeenSession {
+        let seen = CheckedSession {
             status,
             turn: row.id("turn"),
             pending: pending.unwrap_or_default().into_iter().collect(),
@@ -72,14 +72,14 @@ impl Sessions {
         self.0.insert(id, seen);
     }
 
-    pub(super) fn message(&mut self, row: &CheckedRow, problems: &mut Problems) {
+    pub(super) fn message(&mut self, row: &CheckedRow, problems: &mut StoreProblems) {
         match row.id("session").and_then(|id| self.0.get_mut(&id)) {
             Some(session) => session.messages.add(row.number("idx").unwrap_or_default()),
             None => orphan(row, "session", problems),
         }
     }
 
-    pub(super) fn get(&self, id: Option<Uuid>) -> Option<&SeenSession> {
+    pub(super) fn get(&self, id: Option<Uuid>) -> Option<&CheckedSession> {
         self.0.get(&id?)
     }
 
@@ -90,7 +90,7 @@ impl Sessions {
         }
     }
 
-    pub(super) fn finish(&self, turns: &Turns, problems: &mut Problems) {
+    pub(super) fn finish(&self, turns: &CheckedTurns, problems: &mut StoreProblems) {
         for (id, session) in &self.0 {
             session.check_messages(*id, problems);
             session.check_turn(*id, turns, problems);
@@ -99,13 +99,13 @@ impl Sessions {
     }
 }
 
-impl SeenSession {
+impl CheckedSession {
     /// Whether nobody is asked anything, whoever says so.
     pub(super) fn is_unasked(&self) -> bool {
         self.pending.is_empty() && self.waiting.is_empty()
     }
 
-    fn check_messages(&self, id: Uuid, problems: &mut Problems) {
+    fn check_messages(&self, id: Uuid, problems: &mut StoreProblems) {
         let (there, missing) = (self.messages.count(), self.messages.missing());
         if there != self.counted || missing != 0 {
             let what = format!("it counts {} messages, and {there} are there, {missing} missing between", self.counted);
@@ -113,7 +113,7 @@ impl SeenSession {
         }
     }
 
-    fn check_turn(&self, id: Uuid, turns: &Turns, problems: &mut Problems) {
+    fn check_turn(&self, id: Uuid, turns: &CheckedTurns, problems: &mut StoreProblems) {
         let Some(status) = self.status else { return };
         let mut say = |what: String| problems.say(ProblemKind::Turn, Some(id), what);
         let is_open = match (status, self.turn) {
@@ -132,7 +132,7 @@ impl SeenSession {
         }
     }
 
-    fn check_pending(&self, id: Uuid, problems: &mut Problems) {
+    fn check_pending(&self, id: Uuid, problems: &mut StoreProblems) {
         let mut say = |what: String| problems.say(ProblemKind::Pending, Some(id), what);
         for interrupt in self.pending.difference(&self.waiting) {
             say(format!("it waits for interrupt {interrupt}, which does not wait"));
@@ -152,7 +152,7 @@ impl SeenSession {
 }
 
 /// Tells that what a row belongs to is not there.
-pub(super) fn orphan(row: &CheckedRow, of: &str, problems: &mut Problems) {
+pub(super) fn orphan(row: &CheckedRow, of: &str, problems: &mut StoreProblems) {
     let what = format!("a row of {} belongs to a {of} that is not there", row.table());
     problems.say(ProblemKind::Orphan, row.id("session"), what);
 }

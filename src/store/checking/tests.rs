@@ -136,7 +136,7 @@ impl World {
         RowBatch { table, lines, rows: rows.len() as u64 }
     }
 
-    fn problems(&self) -> Vec<Problem> {
+    fn problems(&self) -> Vec<StoreProblem> {
         let mut checker = Checker::new();
         TABLES.iter().for_each(|table| checker.take(&self.batch(table)));
         let found = checker.finish();
@@ -146,7 +146,7 @@ impl World {
 
     /// The kinds of all that is told, and in which sessions.
     fn found(&self) -> Vec<(ProblemKind, Option<u128>)> {
-        let told = |problem: Problem| (problem.kind, problem.session.map(|id| id.as_u128()));
+        let told = |problem: StoreProblem| (problem.kind, problem.session.map(|id| id.as_u128()));
         let mut found: Vec<_> = self.problems().into_iter().map(told).collect();
         found.sort_by_key(|(kind, session)| (kind.as_str(), *session));
         found
@@ -285,7 +285,7 @@ fn what_is_no_json_is_told_and_not_shown() {
 fn thousands_of_problems_are_counted() {
     let mut checker = Checker::new();
     for _ in 0..1500 {
-        checker.found(Problem { kind: ProblemKind::File, session: None, what: "broken".to_owned() });
+        checker.found(StoreProblem { kind: ProblemKind::File, session: None, what: "broken".to_owned() });
     }
     let found = checker.finish();
     assert_eq!((found.told.len(), found.more), (1000, 500));

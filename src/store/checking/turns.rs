@@ -1,18 +1,18 @@
-//! Turns, as they say that they stand, against their journals and interrupts.
+//! CheckedTurns, as they say that they stand, against their journals and interrupts.
 
 use std::collections::{BTreeMap, HashMap};
 
 use uuid::Uuid;
 
-use super::problem::{ProblemKind, Problems};
+use super::problem::{ProblemKind, StoreProblems};
 use super::row::CheckedRow;
-use super::sessions::{Numbers, Sessions, orphan};
+use super::sessions::{CheckedSessions, Numbers, orphan};
 use crate::domain::status::{InterruptStatus, TurnStatus};
 
 #[derive(Default)]
-pub(super) struct Turns(HashMap<Uuid, SeenTurn>);
+pub(super) struct CheckedTurns(HashMap<Uuid, CheckedTurn>);
 
-struct SeenTurn {
+struct CheckedTurn {
     session: Uuid,
     status: TurnStatus,
     has_alarm: bool,
@@ -23,15 +23,15 @@ struct SeenTurn {
     asked: BTreeMap<Uuid, i64>,
 }
 
-impl SeenTurn {
+impl CheckedTurn {
     /// Whether it can go on.
     fn is_over(&self) -> bool {
         self.status == TurnStatus::Ended
     }
 }
 
-impl Turns {
-    pub(super) fn turn(&mut self, row: &CheckedRow, sessions: &Sessions, problems: &mut Problems) {
+impl CheckedTurns {
+    pub(super) fn turn(&mut self, row: &CheckedRow, sessions: &CheckedSessions, problems: &mut StoreProblems) {
         let (Some(id), Some(session)) = (row.id("id"), row.id("session")) else {
             return orphan(row, "session", problems);
         };
@@ -44,7 +44,7 @@ impl Turns {
             (false, _, true) => TurnStatus::Parked,
             (false, _, false) => TurnStatus::UnderWay,
         };
-        let seen = SeenTurn {
+        let seen = CheckedTurn {
             session,
             status,
             has_alarm: row.has("wake_at"),
@@ -55,7 +55,7 @@ impl Turns {
         self.0.insert(id, seen);
     }
 
-    pub(super) fn entry(&mut self, row: &CheckedRow, problems: &mut Problems) {
+    pub(super) fn entry(&mut self, row: &CheckedRow, problems: &mut StoreProblems) {
         let Some(turn) = row.id("turn").and_then(|turn| self.0.get_mut(&turn)) else {
             return orphan(row, "turn", problems);
         };
@@ -76,7 +76,7 @@ impl Turns {
         }
     }
 
-    pub(super) fn interrupt(&self, row: &CheckedRow, sessions: &mut Sessions, problems: &mut Problems) {
+    pub(super) fn interrupt(&self, row: &CheckedRow, sessions: &mut CheckedSessions, problems: &mut StoreProblems) {
         let (Some(id), Some(session)) = (row.id("id"), row.id("session")) else {
             return orphan(row, "session", problems);
         };
@@ -105,7 +105,7 @@ impl Turns {
         self.0.get(&turn).filter(|turn| turn.session == session).map(|turn| turn.status)
     }
 
-    pub(super) fn finish(&self, sessions: &Sessions, problems: &mut Problems) {
+    pub(super) fn finish(&self, sessions: &CheckedSessions, problems: &mut StoreProblems) {
         for (id, turn) in &self.0 {
             turn.check_journal(*id, problems);
             if !turn.is_over() {
@@ -115,8 +115,8 @@ impl Turns {
     }
 }
 
-impl SeenTurn {
-    fn check_journal(&self, id: Uuid, problems: &mut Problems) {
+impl CheckedTurn {
+    fn check_journal(&self, id: Uuid, problems: &mut StoreProblems) {
         let missing = self.entries.missing();
         let what = if self.is_compacted && !self.entries.is_empty() {
             format!("the journal of turn {id} was removed, and {} entries are there", self.entries.count())
@@ -128,7 +128,7 @@ impl SeenTurn {
         problems.say(ProblemKind::Journal, Some(self.session), what);
     }
 
-    fn check_session(&self, id: Uuid, sessions: &Sessions, problems: &mut Problems) {
+    fn check_session(&self, id: Uuid, sessions: &CheckedSessions, problems: &mut StoreProblems) {
         let Some(session) = sessions.get(Some(self.session)) else { return };
         if session.turn != Some(id) {
             let what = format!("turn {id} {}, and its session does not say so", self.status);
