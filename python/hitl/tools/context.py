@@ -73,9 +73,8 @@ class RunContext(Generic[ContextT, ResourcesT]):
 
     @property
     def attachments(self) -> list[Attachment]:
-        """The images and other files of the conversation when the turn began, those of its message last.
-
-        Raises ValueError where the `base64_image` of a message is none.
+        """The images and other files of the conversation when the turn began, those of its message last; one without
+        bytes and of the type `application/octet-stream` where the `base64_image` of a message cannot be read.
 
         Example:
             @tool
