@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -221,6 +222,52 @@ async def test_files_of_a_message_and_of_a_tool_are_there_in_a_run_that_goes_on_
     assert user["attachments"] == [SUMS.to_dict()]
     assert drawn["attachments"] == [DOT.to_dict()]
     assert sent["content"] == repr([SUMS])
+
+
+async def test_what_a_tool_does_to_the_messages_of_its_context_changes_no_session() -> None:
+    seen: list[Any] = []
+
+    @tool(once=False)
+    async def clear(context: RunContext) -> str:
+        message = context.conversation[-1]
+        seen.append(([*context.conversation], len(context.conversation), context.conversation[1:]))
+        (message.attachments or []).clear()
+        (message.user_params or {}).clear()
+        message.content = "never said"
+        return f"{len(context.attachments)} {context.conversation[-1].content}"
+
+    calls = [{"tool_calls": [{"name": "clear", "args": {}}]}, {"tool_calls": [{"name": "clear", "args": {}}]}]
+    client = ScriptedChatClient([*calls, {"content": "done"}])
+    message = ChatMessage.user_message(content="go", attachments=[SUMS], user_params={"a": [1]})
+    before = [ChatMessage.user_message(content="hi"), ChatMessage.user_message(content="ho")]
+    ended = await run_locally(ReActAgent(client=client, tools=[clear]), message, before)
+    assert ended.state[2].to_dict() == {
+        "role": "user",
+        "content": "go",
+        "attachments": [SUMS.to_dict()],
+        "user_params": {"a": [1]},
+    }
+    assert [each.content for each in ended.state if each.role == "tool"] == ["1 never said", "1 never said"]
+    for messages, number, rest in seen:
+        assert ([each.role for each in messages], number) == (["user"] * 3, 3)
+        assert list(rest) == messages[1:]
+
+
+async def test_a_call_that_asks_for_no_message_copies_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def copied(_: Any) -> Any:
+        raise AssertionError("copied")
+
+    @tool
+    async def count(context: RunContext) -> str:
+        monkeypatch.setattr(copy, "deepcopy", copied)
+        told = f"{len(context.conversation)} {len(context.attachments)}"
+        monkeypatch.undo()
+        return told
+
+    calls = [{"tool_calls": [{"name": "count", "args": {}}]}, {"content": "done"}]
+    agent = ReActAgent(client=ScriptedChatClient(calls), tools=[count])
+    ended = await run_locally(agent, ChatMessage.user_message(content="go", attachments=[DOT, SUMS]))
+    assert [each.content for each in ended.state if each.role == "tool"] == ["1 2"]
 
 
 def test_over_http_they_come_in_with_a_message_and_stay_in_the_session(
