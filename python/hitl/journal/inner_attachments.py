@@ -49,7 +49,7 @@ def _items(value: Any) -> Iterable[Any] | None:
     """What a value holds; None of what holds nothing."""
     if isinstance(value, str | bytes | int | float) or value is None:
         return None
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return list(value.values())
     if isinstance(value, list | tuple | set | frozenset):
         return list(value)

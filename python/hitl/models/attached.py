@@ -47,7 +47,7 @@ def text_of(attachment: Attachment) -> str:
 
 
 def outline_of(attachment: Attachment) -> str:
-    """What is said of a file to a model that need not be told what it is not shown: its text, or its name."""
+    """What is said of a file to who writes a summary, and is shown none: its text, where it is text, else its name."""
     text = read_text(attachment)
     return f"[attached: {_found(attachment)}]" if text is None else f"[attached: {attachment.described}]\n{text}"
 
