@@ -5,12 +5,22 @@ from __future__ import annotations
 import base64
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Required, TypedDict
 
 # The first characters of base64 data tell the image type.
 _IMAGE_TYPES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
+_FIELDS = ("media_type", "data", "url", "name")  # those of `Attachment` itself: a class made of it may have others
+_USUAL = {
+    "image/jpg": "image/jpeg",
+    "image/pjpeg": "image/jpeg",
+    "image/x-png": "image/png",
+    "audio/mp3": "audio/mpeg",
+    "audio/wave": "audio/wav",
+    "audio/x-wav": "audio/wav",
+}
+_LONGEST_NAME = 200
 
 
 class AttachmentDict(TypedDict, total=False):
@@ -40,7 +50,7 @@ class Attachment:
     media_type: str
     """What it is, without parameters: `image/png`, `application/pdf`."""
 
-    data: str | None = None
+    data: str | None = field(default=None, repr=False)
     """Its bytes, base64 of the standard alphabet, padded."""
 
     url: str | None = None
@@ -50,11 +60,11 @@ class Attachment:
     """What people call it, and what a model is told: `report.pdf`."""
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if not isinstance(value, str) and (value is not None or field.name == "media_type"):
-                wanted = "a str" if field.name == "media_type" else "a str or None"
-                raise TypeError(f"Attachment.{field.name} must be {wanted}, got {type(value).__name__}")
+        for name in _FIELDS:
+            value = getattr(self, name)
+            if not isinstance(value, str) and (value is not None or name == "media_type"):
+                wanted = "a str" if name == "media_type" else "a str or None"
+                raise TypeError(f"Attachment.{name} must be {wanted}, got {type(value).__name__}")
         # Late: a client of the HTTP API reads messages, and most of them attach nothing.
         from hitl._core import check_attachment
 
@@ -83,44 +93,54 @@ class Attachment:
         Example:
             ChatMessage.user_message("What does it say?", attachments=[Attachment.of_file("report.pdf")])
         """
-        from mimetypes import guess_type  # late: it reads the system's tables, and few programs attach files
-
         file = Path(path)
         name = file.name
-        guessed = media_type or guess_type(name)[0]
-        if guessed is None:
+        kind = media_type or _type_of_name(name)
+        if kind is None:
             raise ValueError(f"the name {name!r} tells no media type\n\nhint: give media_type=")
-        return cls.of_bytes(file.read_bytes(), guessed, name=name)
+        return cls.of_bytes(file.read_bytes(), kind, name=name)
 
     @classmethod
     def of_base64_image(cls, image: str) -> Attachment:
         """What the member `base64_image` of a message has: base64 alone, whose beginning tells the type, or a `data:`
-        URL. Raises ValueError where it is neither.
+        URL of it; in lines or without padding too. Raises ValueError where it is neither.
 
         Example:
             Attachment.of_base64_image("data:image/png;base64,iVBORw0KGgo=")
         """
-        image = "".join(image.split())  # as programs write it, in lines
-        if image.startswith("data:"):
-            head, _, data = image.partition(",")
-            return cls(head.removeprefix("data:").partition(";")[0] or "image/png", data=data)
-        kind = next((kind for start, kind in _IMAGE_TYPES.items() if image.startswith(start)), "image/png")
-        return cls(kind, data=image)
+        image, kind = image.strip(), ""
+        if image[:5].lower() == "data:":
+            head, _, image = image[5:].partition(",")
+            kind, _, rest = "".join(head.lower().split()).partition(";")
+            if rest.rpartition(";")[2] != "base64":
+                raise ValueError("the data: URL of an image must have ;base64 before its comma")
+        if not kind:
+            kind = next((kind for start, kind in _IMAGE_TYPES.items() if image.startswith(start)), "image/png")
+        try:
+            return cls.of_bytes(base64_bytes(image), _USUAL.get(kind, kind))
+        except ValueError as error:
+            raise ValueError(f"an image must be base64 or a data: URL of it: {error}") from error
 
     @property
     def is_image(self) -> bool:
         """Whether it is an image of any format."""
-        return self.media_type.startswith("image/")
+        return self.usual_type.startswith("image/")
+
+    @property
+    def usual_type(self) -> str:
+        """Its media type as providers know it: in lower case, and `image/jpeg` for what is called `image/jpg`."""
+        kind = self.media_type.lower()
+        return _USUAL.get(kind, kind)
 
     @property
     def described(self) -> str:
         """Its name and type, as a model is told of what it is not shown: `report.pdf, application/pdf`."""
-        return f"{self.name}, {self.media_type}" if self.name else self.media_type
+        return described(self.media_type, self.name)
 
     @property
     def data_url(self) -> str:
         """Its address: `url`, or a `data:` URL of its bytes."""
-        return self.url if self.url is not None else f"data:{self.media_type};base64,{self.data}"
+        return self.url if self.url is not None else f"data:{self.usual_type};base64,{self.data}"
 
     def to_bytes(self) -> bytes | None:
         """Its bytes; None where only its address is known."""
@@ -128,15 +148,81 @@ class Attachment:
 
     def to_dict(self) -> AttachmentDict:
         """The attachment as JSON, fields that are None left out."""
-        return {each.name: value for each in fields(self) if (value := getattr(self, each.name)) is not None}  # type: ignore[return-value]
+        return {name: value for name in _FIELDS if (value := getattr(self, name)) is not None}  # type: ignore[return-value]
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Attachment:
         """The attachment that `to_dict` or the HTTP API wrote. TypeError for an unknown field or a wrong type,
         ValueError for what else is wrong."""
-        known = {field.name for field in fields(cls)}
-        if not data.keys() <= known:
-            raise TypeError(f"Attachment has no field {min(map(str, data.keys() - known))!r}")
+        if not data.keys() <= set(_FIELDS):
+            raise TypeError(f"Attachment has no field {min(map(str, data.keys() - set(_FIELDS)))!r}")
         if "media_type" not in data:
             raise TypeError("Attachment.media_type is missing")
         return cls(**data)
+
+
+def described(media_type: str, name: str | None) -> str:
+    """A name and a type on one line, as a model is told of them. A name is whoever sent the file's to choose: it gets
+    neither a line of its own nor out of the brackets that it is put into, and no more room than a name needs."""
+    if not name:
+        return media_type
+    if len(name) > _LONGEST_NAME:
+        name = f"{name[:_LONGEST_NAME]}..."
+    line = "".join(letter if letter.isprintable() else " " for letter in name.translate(_NO_BRACKETS))
+    return f"{line}, {media_type}"
+
+
+def image_of(base64_image: str) -> Attachment:
+    """The image that a message has as `base64_image`. What cannot be read is one without bytes, of no type that a model
+    is shown: so it is told in words, and a session that has one goes on."""
+    try:
+        return Attachment.of_base64_image(base64_image)
+    except ValueError:
+        return Attachment("application/octet-stream", data="", name="image")
+
+
+def base64_bytes(text: str) -> bytes:
+    """The bytes of base64 as programs write it: in lines, or without the padding at its end, too. ValueError for what
+    is none."""
+    text = "".join(text.split())
+    return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
+
+
+def _type_of_name(name: str) -> str | None:
+    """The media type of a file of this name; that of the packing, where it is packed: `a.pdf.gz` is no PDF."""
+    ending = Path(name).suffix.lower()
+    if ending in _TYPES:
+        return _TYPES[ending]
+    from mimetypes import guess_type  # late: it reads the system's tables, and few programs attach files
+
+    kind, packing = guess_type(name)
+    if packing is not None:
+        return "application/gzip" if packing == "gzip" else f"application/x-{packing}"
+    return kind
+
+
+_NO_BRACKETS = str.maketrans("[]", "()")
+# What the system's tables leave out, or have otherwise, from one machine to the next.
+_OFFICE = "application/vnd.openxmlformats-officedocument."
+_TYPES = {
+    ".png": "image/png",
+    ".jpg": "image/jpeg",
+    ".jpeg": "image/jpeg",
+    ".gif": "image/gif",
+    ".webp": "image/webp",
+    ".pdf": "application/pdf",
+    ".wav": "audio/wav",
+    ".mp3": "audio/mpeg",
+    ".txt": "text/plain",
+    ".log": "text/plain",
+    ".md": "text/markdown",
+    ".csv": "text/csv",
+    ".json": "application/json",
+    ".xml": "application/xml",
+    ".yaml": "application/yaml",
+    ".yml": "application/yaml",
+    ".toml": "application/toml",
+    ".docx": f"{_OFFICE}wordprocessingml.document",
+    ".xlsx": f"{_OFFICE}spreadsheetml.sheet",
+    ".pptx": f"{_OFFICE}presentationml.presentation",
+}

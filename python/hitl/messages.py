@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Required, TypedDict
 
-from hitl.attachments import Attachment, AttachmentDict
+from hitl.attachments import Attachment, AttachmentDict, image_of
 
 Role = Literal["system", "user", "assistant", "tool"]
 ROLES: tuple[Role, ...] = ("system", "user", "assistant", "tool")
@@ -149,8 +149,9 @@ class ChatMessage:
 
     @property
     def attached(self) -> list[Attachment]:
-        """All that is attached, `base64_image` first. Raises ValueError where that is no image."""
-        image = [Attachment.of_base64_image(self.base64_image)] if self.base64_image else []
+        """All that is attached, `base64_image` first. Where that cannot be read it is an attachment without bytes, of
+        the type `application/octet-stream`, of which a model is told that it cannot be read."""
+        image = [image_of(self.base64_image)] if self.base64_image else []
         return [*image, *(self.attachments or ())]
 
 

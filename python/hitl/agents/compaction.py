@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Final
 from hitl.agents.limits import estimated_tokens, tokens_of
 from hitl.agents.participant import Participant
 from hitl.messages import ChatMessage
+from hitl.models.attached import outline_of
 from hitl.models.chat_client import ModelRequest
 from hitl.models.recording import record_model_call
 from hitl.turn.runtime import Turn
@@ -245,7 +246,8 @@ def shown_to_models(history: Sequence[ChatMessage]) -> list[ChatMessage]:
 
 
 def transcript(messages: Sequence[ChatMessage]) -> str:
-    """A conversation as one text: providers refuse tool calls in a request without those tools."""
+    """A conversation as one text: providers refuse tool calls in a request without those tools. Of files it has the
+    text or the name, so that a summary tells of them."""
     parts: list[str] = []
     for message in messages:
         if message.role == "system":
@@ -254,7 +256,8 @@ def transcript(messages: Sequence[ChatMessage]) -> str:
         who = f"Result of {message.name or 'a tool'}" if message.role == "tool" else message.role.capitalize()
         calls = [f"{call['function']['name']}({call['function']['arguments']})" for call in message.tool_calls or []]
         said = [message.content or ""] if message.content or not calls else []
-        parts.append(f"{who}: {' '.join([*said, *(f'[calls {call}]' for call in calls)])}")
+        line = f"{who}: {' '.join([*said, *(f'[calls {call}]' for call in calls)])}"
+        parts.append("\n".join([line, *map(outline_of, message.attached)]))
     return "\n\n".join(parts)
 
 

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hitl.attachments import Attachment
 from hitl.errors import HitlError
 from hitl.messages import ChatMessage
+from hitl.models.attached import is_pdf, is_shown_image, text_of
 from hitl.models.chat_client import ModelReply
+
+_IMAGE_TOKENS = 1500
+_PDF_BYTES = 50
+"""About how many bytes of a PDF are a token."""
 
 
 class MaxStepsExceeded(HitlError):
@@ -69,10 +75,22 @@ def tokens_of(reply: ModelReply, asked: Sequence[ChatMessage]) -> float:
 
 
 def estimated_tokens(messages: Sequence[ChatMessage]) -> int:
-    """About how many tokens messages are: a quarter of their characters, and a little for each message."""
+    """About how many tokens messages are: a quarter of their characters, what is attached, and a little for each
+    message."""
     total = 0
     for message in messages:
         calls = message.tool_calls or []
         written = sum(len(call["function"]["name"]) + len(call["function"]["arguments"]) for call in calls)
         total += 4 + (len(message.content or "") + written) // 4
+        if message.attachments or message.base64_image:
+            is_shown = message.role in ("user", "tool")
+            total += sum(_tokens_of_file(attachment, is_shown) for attachment in message.attached)
     return total
+
+
+def _tokens_of_file(attachment: Attachment, is_shown: bool) -> int:
+    """An estimate: providers count the points of an image, and of a PDF each page as its text and an image. `is_shown`:
+    else it is told in text, as every other file is."""
+    if is_shown and is_pdf(attachment):
+        return max(_IMAGE_TOKENS, len(attachment.data or "") * 3 // 4 // _PDF_BYTES)
+    return _IMAGE_TOKENS if is_shown and is_shown_image(attachment) else len(text_of(attachment)) // 4

@@ -7,6 +7,7 @@ from typing import Any
 
 from hitl.attachments import Attachment
 from hitl.errors import HitlError
+from hitl.journal.inner_attachments import attachments_in, with_attachments
 
 
 def error_content(error: Exception) -> str:
@@ -21,32 +22,24 @@ def content_of(result: Any) -> tuple[str, list[Attachment]]:
     """A tool's result as a model reads it, and what is attached to it.
 
     Text is as it is, and everything else JSON. Where an attachment was stands its number and name: in text, where the
-    result is an attachment, or a list of nothing but text and attachments, else in the JSON.
+    result is an attachment, or a list of nothing but text and attachments, else in the JSON, in dataclasses, models of
+    pydantic and sets too.
     """
     attached: list[Attachment] = []
     if isinstance(result, Attachment) or (_is_series(result) and any(isinstance(each, Attachment) for each in result)):
         parts = [result] if isinstance(result, Attachment) else result
         return "\n".join(part if isinstance(part, str) else _mark(part, attached) for part in parts), attached
-    if not isinstance(result, str):
-        result = _parted(result, attached)
-    return (result if isinstance(result, str) else _json_of(result)), attached
+    if isinstance(result, str):
+        return result, attached
+    text = _json_of(result)
+    if inner := attachments_in(result):
+        marked = with_attachments(json.loads(text), inner, lambda attachment: _mark(attachment, attached))
+        text = _json_of(marked) if attached else text
+    return text, attached
 
 
 def _is_series(result: Any) -> bool:
     return isinstance(result, list | tuple) and all(isinstance(each, str | Attachment) for each in result)
-
-
-def _parted(value: Any, attached: list[Attachment]) -> Any:
-    """The value with marks where attachments are: in lists and dicts, at any depth. The value itself without any."""
-    if isinstance(value, Attachment):
-        return _mark(value, attached)
-    if type(value) is dict:
-        members = {key: _parted(item, attached) for key, item in value.items()}
-        return value if all(members[key] is item for key, item in value.items()) else members
-    if type(value) is list or type(value) is tuple:
-        items = [_parted(item, attached) for item in value]
-        return value if all(new is old for new, old in zip(items, value, strict=True)) else items
-    return value
 
 
 def _mark(attachment: Attachment, attached: list[Attachment]) -> str:

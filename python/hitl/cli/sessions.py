@@ -14,7 +14,7 @@ from hitl.cli.connection import DEFAULT_URL, ApiKey, AsJson, SessionId, Url, con
 from hitl.cli.output import print_json, usage_error, wants_json
 from hitl.cli.stored import page_of, stored_sessions
 from hitl.cli.tables import console, print_fields, print_table, status_text
-from hitl.cli.text import exact_json, one_line, plain
+from hitl.cli.text import exact_json, message_text, one_line, plain
 from hitl.strict_json import read_json
 
 if TYPE_CHECKING:
@@ -116,8 +116,8 @@ def messages(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = No
     out = console()
     for message in found:
         out.print(Text(message.role, style="bold"))
-        if message.content:
-            out.print(Text(plain(message.content)))
+        if text := message_text(message):
+            out.print(Text(text))
         for call in message.tool_calls or ():
             out.print(Text(exact_json(call), style="cyan"))
 
@@ -231,7 +231,7 @@ def _print_session(session: Session, json: bool, url: str) -> None:
         ("status", status_text(session.status)),
     ]
     if session.response is not None:
-        fields.append(("response", plain(session.response.content or "")))
+        fields.append(("response", message_text(session.response)))
     if session.error is not None:
         fields.append(("error", Text(plain(session.error), style="red")))
     if session.error_code is not None:

@@ -10,7 +10,10 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hitl.messages import ChatMessage
 
 # ECMA-48: CSI, the strings (OSC, DCS, SOS, PM, APC) up to their terminator, then the two-character escapes; each in
 # its 7-bit and its 8-bit form.
@@ -46,6 +49,15 @@ def is_unseen(character: str) -> bool:
     if character in "\n\t ":
         return False
     return unicodedata.category(character)[0] in "CZ" or _IGNORABLE.match(character) is not None
+
+
+def message_text(message: ChatMessage) -> str:
+    """What a message says, and a line for each of its files."""
+    said = [message.content] if message.content else []
+    for attachment in message.attached:
+        where = f", at {attachment.url}" if attachment.url else ""
+        said.append(f"[attached: {attachment.described}{where}]")
+    return plain("\n".join(said))
 
 
 def one_line(text: str) -> str:

@@ -18,6 +18,7 @@ from hitl import _core
 from hitl.errors import ResultNotStored, StepError
 from hitl.journal.codec import encode
 from hitl.journal.error_codec import encode_error, error_message
+from hitl.journal.inner_attachments import attachments_in, with_attachments
 
 _SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -88,6 +89,8 @@ def stored_as_json(name: str, value: Any, why: Exception) -> dict[str, Any]:
             plain = to_jsonable_python(value, by_alias=True, inf_nan_mode="strings", fallback=str)
         except UnicodeDecodeError:  # bytes that are no text, beside what made it unstorable
             plain = to_jsonable_python(value, by_alias=True, inf_nan_mode="strings", bytes_mode="base64", fallback=str)
+        if inner := attachments_in(value):  # which stay what they are: the model is shown them
+            plain = with_attachments(plain, inner, lambda attachment: attachment)
         return {"value": encode(plain, f"result of tool {name!r}")}
     except Exception:  # noqa: BLE001 - serializers and __str__ of anybody's run here; the value was refused before
         return {"error": encode_error(not_stored(name, why))}

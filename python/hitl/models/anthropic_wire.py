@@ -16,7 +16,7 @@ from typing import Any
 from hitl.attachments import Attachment
 from hitl.messages import ChatMessage, ToolCall
 from hitl.model_settings import TOOL_CHOICES, ModelSettings, tool_choice_of
-from hitl.models.attached import PDF, in_the_form_of_its_role, is_shown_image, text_of
+from hitl.models.attached import in_the_form_of_its_role, is_pdf, is_shown_image, text_of
 from hitl.models.chat_client import Delta, ModelReply, ResponseFormat
 from hitl.models.replies import IncompleteReply, Part, keep_parts, parts_of
 
@@ -67,12 +67,12 @@ def _content(message: ChatMessage) -> list[dict[str, Any]]:
 
 
 def _attached(attachment: Attachment) -> dict[str, Any]:
-    if not is_shown_image(attachment) and attachment.media_type != PDF:
+    if not is_shown_image(attachment) and not is_pdf(attachment):
         return {"type": "text", "text": text_of(attachment)}
     if attachment.url is not None:
         source = {"type": "url", "url": attachment.url}
     else:
-        source = {"type": "base64", "media_type": attachment.media_type, "data": attachment.data or ""}
+        source = {"type": "base64", "media_type": attachment.usual_type, "data": attachment.data or ""}
     if is_shown_image(attachment):
         return {"type": "image", "source": source}
     return {"type": "document", "source": source, **({"title": attachment.name} if attachment.name else {})}

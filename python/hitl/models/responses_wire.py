@@ -13,7 +13,7 @@ from typing import Any
 from hitl.attachments import Attachment
 from hitl.messages import ChatMessage, ToolCall
 from hitl.model_settings import TOOL_CHOICES, InvalidSettings, ModelSettings, tool_choice_of
-from hitl.models.attached import PDF, in_the_form_of_its_role, is_shown_image, text_of
+from hitl.models.attached import in_the_form_of_its_role, is_pdf, is_shown_image, text_of
 from hitl.models.chat_client import Delta, ModelReply, ResponseFormat
 from hitl.models.replies import IncompleteReply, Part, keep_parts, parts_of
 from hitl.models.wire import strict_schema
@@ -78,7 +78,7 @@ def part_of(attachment: Attachment) -> dict[str, Any]:
     """What is attached as the API takes it; text, where it takes it in no other form."""
     if is_shown_image(attachment):
         return {"type": "input_image", "detail": "auto", "image_url": attachment.data_url}
-    if attachment.media_type == PDF:
+    if is_pdf(attachment):
         if attachment.url is not None:
             return {"type": "input_file", "file_url": attachment.url}
         return {

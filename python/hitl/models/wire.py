@@ -13,12 +13,12 @@ from typing import Any
 from hitl.attachments import Attachment
 from hitl.messages import ChatMessage, ToolCall
 from hitl.model_settings import TOOL_CHOICES, ModelSettings, tool_choice_of
-from hitl.models.attached import PDF, in_the_form_of_its_role, is_shown_image, text_of
+from hitl.models.attached import in_the_form_of_its_role, is_pdf, is_shown_image, text_of
 from hitl.models.chat_client import Delta, ModelReply, ResponseFormat
 from hitl.models.replies import IncompleteReply as IncompleteReply
 from hitl.models.replies import of_others
 
-_AUDIO = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+_AUDIO = {"audio/wav": "wav", "audio/mpeg": "mp3"}
 
 
 def conversation_to_wire(messages: Iterable[ChatMessage], *, reasoning: bool) -> list[dict[str, Any]]:
@@ -75,14 +75,12 @@ def to_wire(message: ChatMessage, *, reasoning: bool) -> dict[str, Any]:
 def _part(attachment: Attachment) -> dict[str, Any]:
     if is_shown_image(attachment):
         return {"type": "image_url", "image_url": {"url": attachment.data_url}}
-    if attachment.data is not None and attachment.media_type == PDF:
+    if attachment.data is not None and is_pdf(attachment):
         file = {"filename": attachment.name or "document.pdf", "file_data": attachment.data_url}
         return {"type": "file", "file": file}
-    if attachment.data is not None and attachment.media_type in _AUDIO:
-        return {
-            "type": "input_audio",
-            "input_audio": {"data": attachment.data, "format": _AUDIO[attachment.media_type]},
-        }
+    if attachment.data and attachment.usual_type in _AUDIO:
+        sound = {"data": attachment.data, "format": _AUDIO[attachment.usual_type]}
+        return {"type": "input_audio", "input_audio": sound}
     return {"type": "text", "text": text_of(attachment)}
 
 

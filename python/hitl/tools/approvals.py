@@ -19,7 +19,7 @@ from hitl import _core
 from hitl.decisions import ApprovalRequest, Decision
 from hitl.tools.asking import ApprovalMismatch as ApprovalMismatch
 from hitl.tools.asking import Question, ask, holding_call_id, rejection
-from hitl.tools.context import RunContext
+from hitl.tools.context import Copies, RunContext
 from hitl.tools.filled import says_resources
 from hitl.tools.guardrails import InputGuardrail, OutputGuardrail
 from hitl.tools.options import AnyTool
@@ -438,7 +438,7 @@ def make_context(
         session_id=turn.session_id,
         idempotency_key=turn.idempotency_key() if is_call else None,
         resources=None if source is None else source.value,
-        conversation=turn.conversation,
+        conversation=Copies(turn.conversation),
     )
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 from hitl.attachments import Attachment
 from hitl.decisions import ApprovalRequest, Decision
@@ -29,6 +30,27 @@ ApprovalCallback = Callable[[ApprovalRequest], Decision | Awaitable[Decision | N
 
 SystemPrompt = Callable[["RunContext[Any]"], str | Awaitable[str]]
 """`(ctx) -> str`, plain or async: the instructions of an agent for one turn."""
+
+
+class Copies(Sequence[ChatMessage]):
+    """Messages that are copied once somebody looks at one: they are what the session stores, hardly any call asks for
+    them, and a conversation may be long."""
+
+    def __init__(self, originals: Sequence[ChatMessage]) -> None:
+        self.originals = originals
+        self._copies: tuple[ChatMessage, ...] | None = None
+
+    def __len__(self) -> int:
+        return len(self.originals)
+
+    @overload
+    def __getitem__(self, index: int) -> ChatMessage: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[ChatMessage, ...]: ...
+    def __getitem__(self, index: int | slice) -> ChatMessage | tuple[ChatMessage, ...]:
+        if self._copies is None:
+            self._copies = copy.deepcopy(tuple(self.originals))
+        return self._copies[index]
 
 
 @dataclass(frozen=True)
@@ -69,13 +91,13 @@ class RunContext(Generic[ContextT, ResourcesT]):
     description has them only where its parameter is annotated so: most of them look at nothing but the arguments."""
 
     conversation: Sequence[ChatMessage] = field(default=(), repr=False, compare=False)
-    """The conversation when the turn began, the message that it answers last. Not to be changed."""
+    """The conversation when the turn began, the message that it answers last. Its messages are copies: what is done to
+    them changes nothing of the session."""
 
     @property
     def attachments(self) -> list[Attachment]:
-        """The images and other files of the conversation when the turn began, those of its message last.
-
-        Raises ValueError where the `base64_image` of a message is none.
+        """The images and other files of the conversation when the turn began, those of its message last; one without
+        bytes and of the type `application/octet-stream` where the `base64_image` of a message cannot be read.
 
         Example:
             @tool
@@ -83,7 +105,10 @@ class RunContext(Generic[ContextT, ResourcesT]):
                 found = [each for each in ctx.attachments if each.name == name]
                 return await ocr(found[-1].to_bytes()) if found else f"No file is called {name}."
         """
-        return [attachment for message in self.conversation for attachment in message.attached]
+        messages = self.conversation
+        if isinstance(messages, Copies):
+            messages = messages.originals  # attachments cannot be changed
+        return [attachment for message in messages for attachment in message.attached]
 
     if not TYPE_CHECKING:
 

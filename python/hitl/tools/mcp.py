@@ -17,9 +17,10 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequenc
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
 from weakref import WeakKeyDictionary
 
-from hitl.attachments import Attachment
+from hitl.attachments import Attachment, base64_bytes, described
 from hitl.errors import HitlError
 from hitl.tools.context import ApprovalCallback, ApprovalPolicy
 from hitl.tools.definition import Tool
@@ -300,7 +301,8 @@ class _Holder:
 
 def read_result(result: Any) -> Any:
     """What a tool of a server returns: text, or the server's structured content, or its blocks, where images, sounds
-    and files are attachments; raises `MCPServerError`."""
+    and files are attachments, or words where one cannot be read; raises `MCPServerError` where the tool reports an
+    error."""
     texts = [block.text for block in result.content if block.type == "text"]
     if result.is_error:
         raise MCPServerError("\n".join(texts) or "the tool reported an error without a text")
@@ -308,10 +310,17 @@ def read_result(result: Any) -> Any:
         return "\n".join(texts)
     if not result.content:
         return result.structured_content
+    if all(_data_of(block) is None for block in result.content):
+        return [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
     blocks = [_read_block(block) for block in result.content]
-    if any(isinstance(block, Attachment) for block in blocks):
-        return blocks
-    return [block.model_dump(mode="json", by_alias=True, exclude_none=True) for block in result.content]
+    texts = [block for block in blocks if isinstance(block, str)]
+    return blocks if len(texts) < len(blocks) else "\n".join(texts)
+
+
+def _data_of(block: Any) -> Any:
+    """The base64 of an image, a sound or a file; None of every other block."""
+    resource = getattr(block, "resource", None)
+    return getattr(block, "data", None) if resource is None else getattr(resource, "blob", None)
 
 
 def _read_block(block: Any) -> str | Attachment:
@@ -320,16 +329,26 @@ def _read_block(block: Any) -> str | Attachment:
     resource = getattr(block, "resource", None)
     if resource is not None and getattr(resource, "text", None) is not None:
         return f"[{resource.uri}]\n{resource.text}"
-    data = getattr(block, "data", None) if resource is None else getattr(resource, "blob", None)
+    data = _data_of(block)
     if data is None:  # a link, which the model may follow with another tool, or what later versions bring
         return str(block.model_dump_json(by_alias=True, exclude_none=True))
-    about = block if resource is None else resource
-    kind = (about.mime_type or "application/octet-stream").partition(";")[0].strip()
-    name = None if resource is None else str(resource.uri).rstrip("/").rsplit("/", 1)[-1] or None
+    kind = ((block if resource is None else resource).mime_type or "application/octet-stream").partition(";")[0].strip()
+    if "/" not in kind and block.type in ("image", "audio"):
+        kind = f"{block.type}/{kind}"
+    name = None if resource is None else _name_of(str(resource.uri))
     try:
-        return Attachment(kind, data=data, name=name)
-    except ValueError as error:
-        raise MCPServerError(f"the tool returned a file that cannot be read: {error}") from error
+        return Attachment.of_bytes(base64_bytes(data), kind, name=name)
+    except ValueError:  # one block in bad order is no reason to lose what the others say
+        return f"[attached, and cannot be read: {described(str(block.type), name)}]"
+
+
+def _name_of(uri: str) -> str | None:
+    """What a file is called: the end of its address."""
+    try:
+        parts = urlsplit(uri)
+    except ValueError:  # brackets that are no address of IPv6
+        return None
+    return unquote((parts.path.rstrip("/") or parts.netloc).rpartition("/")[2]) or None
 
 
 def _check_approval(option: str, value: object) -> None:
@@ -346,8 +365,6 @@ def _source(name: str, command: list[str], url: str | None) -> str:
 def _default_name(command: list[str], url: str | None) -> str:
     if url is None:
         return command[0].replace("\\", "/").rsplit("/", 1)[-1]
-    from urllib.parse import urlsplit
-
     return urlsplit(url).hostname or "server"
 
 

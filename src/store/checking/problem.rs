@@ -27,7 +27,7 @@ pub enum ProblemKind {
     /// Entries of a journal are missing, or there although they were removed.
     Journal,
     /// The notices of a session to one address cannot be sent in order, or not at all.
-    CheckedLane,
+    Lane,
     /// A row of the audit was changed, left out or put in.
     Audit,
 }

@@ -1,4 +1,4 @@
-//! CheckedSessions, as they say that they stand, against their messages and turns.
+//! Sessions, as they say that they stand, against their messages and turns.
 
 use std::collections::BTreeSet;
 use std::collections::HashMap;

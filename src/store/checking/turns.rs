@@ -1,4 +1,4 @@
-//! CheckedTurns, as they say that they stand, against their journals and interrupts.
+//! Turns, as they say that they stand, against their journals and interrupts.
 
 use std::collections::{BTreeMap, HashMap};
 

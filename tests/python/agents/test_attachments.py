@@ -2,25 +2,107 @@
 
 from __future__ import annotations
 
+import copy
 import json
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from ipaddress import IPv4Address
+from typing import Any, NamedTuple
 
 import pytest
+from pydantic import BaseModel, ConfigDict, Field, computed_field
+from pydantic.alias_generators import to_camel
+from pydantic_core import to_json
 
 import hitl
 from hitl import Attachment, ChatMessage, ReActAgent, RunContext, tool
+from hitl.agents.tool_results import content_of
 from hitl.client import Invalid
 from hitl.testing import HitlServer, Human, ScriptedChatClient
-from tests.python.support.local import run_locally
+from tests.python.support.local import LocalTurn, run_locally
 
 DOT = Attachment.of_bytes(b"GIF89a", "image/gif", name="dot.gif")
 SUMS = Attachment.of_bytes(b"%PDF", "application/pdf")
 
 
+GO = ChatMessage.user_message(content="go")
+MARK = "[attachment 1: dot.gif, image/gif]"
+
+
 @dataclass
 class Page:
     number: int
+
+
+@dataclass
+class Sheet:
+    scan: Attachment
+    number: int
+    pages: list[Page] = field(default_factory=list)
+
+
+class Chart(BaseModel):
+    model_config = ConfigDict(alias_generator=to_camel, extra="allow")
+
+    file_name: str = "sales"
+    drawn_as: Attachment | None = None
+    notes: Any = None
+    secret: Attachment | None = Field(None, exclude=True)
+
+    @computed_field
+    def is_large(self) -> bool:
+        return False
+
+
+class Pair(NamedTuple):
+    number: int
+    scan: Attachment
+
+
+@dataclass(frozen=True)
+class Scan(Attachment):
+    page: int = 0
+
+
+def of_a_class_that_is_stored_as_json() -> object:
+    @dataclass
+    class Local:
+        scan: Attachment
+        of: Any
+
+    return Local(DOT, {"address": IPv4Address("10.0.0.1"), "more": (SUMS,)})
+
+
+INSIDE: list[tuple[Callable[[], Any], Any, list[Attachment]]] = [
+    (lambda: Sheet(DOT, 1, [Page(2)]), {"scan": MARK, "number": 1, "pages": [{"number": 2}]}, [DOT]),
+    (lambda: [Sheet(DOT, 1)], [{"scan": MARK, "number": 1, "pages": []}], [DOT]),
+    (
+        lambda: Chart(drawnAs=DOT, notes={"a": [SUMS]}, secret=SUMS, more=DOT),
+        {
+            "fileName": "sales",
+            "drawnAs": MARK,
+            "notes": {"a": ["[attachment 2: application/pdf]"]},
+            "more": "[attachment 3: dot.gif, image/gif]",
+            "isLarge": False,
+        },
+        [DOT, SUMS, DOT],
+    ),
+    (lambda: {"of": frozenset({DOT})}, {"of": [MARK]}, [DOT]),
+    (lambda: {"of": {DOT}}, {"of": [MARK]}, [DOT]),
+    (lambda: Pair(1, DOT), [1, MARK], [DOT]),
+    (lambda: {1: {"x": Pair(1, DOT)}}, {"1": {"x": [1, MARK]}}, [DOT]),
+    (lambda: Sheet(Scan("image/gif", data="AAAA", page=3), 1), {"scan": "[attachment 1: image/gif]", "number": 1}, []),
+    (
+        of_a_class_that_is_stored_as_json,
+        {"scan": MARK, "of": {"address": "10.0.0.1", "more": ["[attachment 2: application/pdf]"]}},
+        [DOT, SUMS],
+    ),
+    (
+        lambda: ChatMessage.user_message(content="hi", attachments=[DOT]),
+        {"role": "user", "content": "hi", "attachments": [MARK]},
+        [DOT],
+    ),
+]
 
 
 @pytest.mark.parametrize(
@@ -54,6 +136,46 @@ async def test_what_a_tool_returns_is_text_with_its_files_beside_it(
     assert (said if isinstance(content, str) else json.loads(said)) == content
     assert told.attachments == attachments
     assert client.requests[1]["messages"][-1] == told.to_dict()
+
+
+@pytest.mark.parametrize(("make", "content", "attachments"), INSIDE)
+async def test_files_inside_of_what_a_tool_returns_are_found_at_any_depth(
+    make: Callable[[], Any], content: Any, attachments: list[Attachment]
+) -> None:
+    """No model gets to read base64, whatever it was in; and what the value would be stored as is the same."""
+
+    @tool
+    async def look() -> Any:
+        return make()
+
+    calls = [{"tool_calls": [{"name": "look", "args": {}}]}, {"content": "done"}]
+    agent = ReActAgent(client=ScriptedChatClient(calls), tools=[look])
+    ended = await run_locally(agent, "go")
+    [told] = [message for message in ended.state if message.role == "tool"]
+    read = json.loads(told.content or "")
+    assert {key: read[key] for key in content} == content if isinstance(content, dict) else read == content
+    assert "R0lGODlh" not in (told.content or "")
+    if attachments:
+        assert told.attachments == attachments
+    again = LocalTurn(journal=ended.port.journal[:-1])
+    _, state = await again.run(agent.run_turn, GO, [])
+    assert [message.to_dict() for message in state] == [message.to_dict() for message in ended.state]
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        Chart(notes=float("inf"), more=(1, 2)),
+        Sheet(None, 1, [Page(2)]),  # type: ignore[arg-type]
+        {"media_type": "image/gif", "data": "R0lGODlh", "url": None, "name": None},
+        DOT.to_dict(),
+        {"é": [1.0, 1e300, None], 2: {"x"}},
+        Pair(1, None),  # type: ignore[arg-type]
+    ],
+)
+def test_what_holds_no_file_is_the_json_that_it_was(result: Any) -> None:
+    """A model is asked the same in a replay, byte for byte."""
+    assert content_of(result) == (to_json(result, by_alias=True, inf_nan_mode="strings").decode(), [])
 
 
 async def test_a_rejected_and_a_failed_call_attach_nothing() -> None:
@@ -100,6 +222,52 @@ async def test_files_of_a_message_and_of_a_tool_are_there_in_a_run_that_goes_on_
     assert user["attachments"] == [SUMS.to_dict()]
     assert drawn["attachments"] == [DOT.to_dict()]
     assert sent["content"] == repr([SUMS])
+
+
+async def test_what_a_tool_does_to_the_messages_of_its_context_changes_no_session() -> None:
+    seen: list[Any] = []
+
+    @tool(once=False)
+    async def clear(context: RunContext) -> str:
+        message = context.conversation[-1]
+        seen.append(([*context.conversation], len(context.conversation), context.conversation[1:]))
+        (message.attachments or []).clear()
+        (message.user_params or {}).clear()
+        message.content = "never said"
+        return f"{len(context.attachments)} {context.conversation[-1].content}"
+
+    calls = [{"tool_calls": [{"name": "clear", "args": {}}]}, {"tool_calls": [{"name": "clear", "args": {}}]}]
+    client = ScriptedChatClient([*calls, {"content": "done"}])
+    message = ChatMessage.user_message(content="go", attachments=[SUMS], user_params={"a": [1]})
+    before = [ChatMessage.user_message(content="hi"), ChatMessage.user_message(content="ho")]
+    ended = await run_locally(ReActAgent(client=client, tools=[clear]), message, before)
+    assert ended.state[2].to_dict() == {
+        "role": "user",
+        "content": "go",
+        "attachments": [SUMS.to_dict()],
+        "user_params": {"a": [1]},
+    }
+    assert [each.content for each in ended.state if each.role == "tool"] == ["1 never said", "1 never said"]
+    for messages, number, rest in seen:
+        assert ([each.role for each in messages], number) == (["user"] * 3, 3)
+        assert list(rest) == messages[1:]
+
+
+async def test_a_call_that_asks_for_no_message_copies_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    def copied(_: Any) -> Any:
+        raise AssertionError("copied")
+
+    @tool
+    async def count(context: RunContext) -> str:
+        monkeypatch.setattr(copy, "deepcopy", copied)
+        told = f"{len(context.conversation)} {len(context.attachments)}"
+        monkeypatch.undo()
+        return told
+
+    calls = [{"tool_calls": [{"name": "count", "args": {}}]}, {"content": "done"}]
+    agent = ReActAgent(client=ScriptedChatClient(calls), tools=[count])
+    ended = await run_locally(agent, ChatMessage.user_message(content="go", attachments=[DOT, SUMS]))
+    assert [each.content for each in ended.state if each.role == "tool"] == ["1 2"]
 
 
 def test_over_http_they_come_in_with_a_message_and_stay_in_the_session(

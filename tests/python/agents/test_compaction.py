@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import hitl
-from hitl import ChatMessage, Compaction, ReActAgent, RunContext, RunState, tool
+from hitl import Attachment, ChatMessage, Compaction, ReActAgent, RunContext, RunState, tool
 from hitl.agents.compaction import shown_to_models, transcript
 from hitl.models import ModelReply, ModelRequest
 from tests.python.support.local import LocalTurn, run_locally
@@ -207,6 +207,30 @@ def test_a_transcript_shows_calls_and_results_as_text() -> None:
         ChatMessage.tool_message(content="paid", tool_call_id="1", name="pay"),
     ]
     assert transcript(messages) == 'User: pay\n\nAssistant: [calls pay({"cents": 5})]\n\nResult of pay: paid'
+
+
+def test_a_transcript_tells_of_files_by_their_text_or_their_name() -> None:
+    """Else the summary would never mention them."""
+    report = Attachment.of_bytes(b"%PDF", "application/pdf", name="report.pdf")
+    notes = Attachment.of_bytes(b"Buy tea.", "text/markdown", name="notes.md")
+    elsewhere = Attachment("image/png", url="https://example.com/a.png")
+    messages = [
+        ChatMessage.user_message(attachments=[report, notes]),
+        ChatMessage.tool_message(content="drawn", tool_call_id="1", name="draw", attachments=[elsewhere]),
+    ]
+    assert transcript(messages) == (
+        "User: \n[attached: report.pdf, application/pdf]\n[attached: notes.md, text/markdown]\nBuy tea."
+        "\n\nResult of draw: drawn\n[attached: image/png, at https://example.com/a.png]"
+    )
+
+
+async def test_a_long_file_makes_a_conversation_long() -> None:
+    long = Attachment.of_bytes(LONG.encode() * 5, "text/plain", name="long.txt")
+    model = Model()
+    history = [ChatMessage.user_message(attachments=[long]), *turns(1)]
+    await run_locally(ReActAgent(model, compaction=SHORT), "go", history)
+    [summed_up] = model.summed_up
+    assert "[attached: long.txt, text/plain]\nword word" in summed_up
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import hitl
-from hitl import ChatMessage, ReActAgent, ReplyCutShort, TokenLimitExceeded, tool
+from hitl import Attachment, ChatMessage, ReActAgent, ReplyCutShort, TokenLimitExceeded, tool
 from hitl.agents.limits import estimated_tokens
 from hitl.models import ModelReply, ModelRequest
 from hitl.testing import ScriptedChatClient
@@ -143,6 +143,32 @@ async def test_what_a_provider_does_not_count_is_estimated() -> None:
     with pytest.raises(TokenLimitExceeded):
         await run_locally(agent, "word " * 100)
     assert estimated_tokens([ChatMessage.user_message(content="a" * 40)]) == 14
+
+
+PNG = Attachment.of_bytes(b"\x89PNG" * 1_000, "image/png", name="a.png")
+
+
+@pytest.mark.parametrize(
+    ("attachment", "tokens"),
+    [
+        (Attachment.of_bytes("é".encode() * 40_000, "text/plain", name="n.txt"), 10_005),
+        (PNG, 1_500),
+        (Attachment("image/png", url="https://example.com/a.png"), 1_500),
+        (Attachment.of_bytes(b"%PDF", "application/pdf"), 1_500),
+        (Attachment.of_bytes(b"%PDF" * 250_000, "application/pdf"), 20_000),
+        (Attachment("application/pdf", url="https://example.com/a.pdf"), 1_500),
+        (Attachment.of_bytes(b"PK" * 500_000, "application/zip"), 12),
+    ],
+)
+def test_what_is_attached_counts_as_what_a_model_is_shown(attachment: Attachment, tokens: int) -> None:
+    for make in (ChatMessage.user_message, ChatMessage.tool_message):
+        assert estimated_tokens([make(content="a" * 40, attachments=[attachment])]) == 14 + tokens
+
+
+def test_an_older_image_counts_and_what_is_told_by_name_counts_as_its_name() -> None:
+    assert estimated_tokens([ChatMessage.user_message(base64_image=PNG.data)]) == 1_504
+    assert estimated_tokens([ChatMessage.user_message(base64_image="no-base64")]) < 30
+    assert estimated_tokens([ChatMessage.assistant_message(attachments=[PNG])]) < 30
 
 
 # -- going on ----------------------------------------------------------------------------------------------------

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp.types import CallToolResult
 
 from hitl import ApprovalRequest, Attachment, Decision, MCPTools, ReActAgent, tool
 from hitl.testing import ScriptedChatClient
-from hitl.tools.mcp import MCPServerError
+from hitl.tools.mcp import MCPServerError, read_result
 from tests.python.support.local import LocalResult, run_locally
 from tests.python.support.mcp_over_http import mcp_over_http
 
@@ -91,6 +92,46 @@ async def test_images_and_files_of_a_server_are_attachments() -> None:
     assert message.attachments == [
         Attachment("image/gif", data="R0lGODlh"),
         Attachment("application/pdf", data="JVBERg==", name="sums.pdf"),
+    ]
+
+
+def _result(*blocks: Any) -> Any:
+    return CallToolResult.model_validate({"content": list(blocks), "isError": False})
+
+
+def _text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _file(uri: str, blob: str = "JVBERg==", kind: str | None = "application/pdf") -> dict[str, Any]:
+    return {"type": "resource", "resource": {"uri": uri, "blob": blob, "mimeType": kind}}
+
+
+@pytest.mark.parametrize(
+    ("block", "read"),
+    [
+        ({"type": "image", "data": "R0lGOD", "mimeType": "image/gif"}, Attachment("image/gif", data="R0lGOA==")),
+        ({"type": "image", "data": "R0lG\nODlh", "mimeType": "image/gif"}, Attachment("image/gif", data="R0lGODlh")),
+        ({"type": "image", "data": "R0lGODlh", "mimeType": "gif"}, Attachment("image/gif", data="R0lGODlh")),
+        ({"type": "audio", "data": "AAAA", "mimeType": "audio/L16; rate=8000"}, Attachment("audio/L16", data="AAAA")),
+        (_file("file:///a/b%20c.pdf?x=1#p"), Attachment("application/pdf", data="JVBERg==", name="b c.pdf")),
+        (_file("mem://sums/"), Attachment("application/pdf", data="JVBERg==", name="sums")),
+        (_file("mem://a", kind=None), Attachment("application/octet-stream", data="JVBERg==", name="a")),
+    ],
+)
+def test_a_file_of_a_server_is_read_however_it_is_written(block: dict[str, Any], read: Attachment) -> None:
+    assert read_result(_result(_text("Drawn."), block)) == ["Drawn.", read]
+
+
+def test_a_block_that_cannot_be_read_is_told_and_loses_no_other() -> None:
+    no_image = {"type": "image", "data": "-", "mimeType": "image/gif"}
+    no_type = _file("file:///a/sums.pdf", kind="p d f")
+    told = "Drawn.\n[attached, and cannot be read: image]\n[attached, and cannot be read: sums.pdf, resource]"
+    assert read_result(_result(_text("Drawn."), no_image, no_type)) == told
+    good = {"type": "image", "data": "R0lGODlh", "mimeType": "image/gif"}
+    assert read_result(_result(no_image, good)) == [
+        "[attached, and cannot be read: image]",
+        Attachment("image/gif", data="R0lGODlh"),
     ]
 
 

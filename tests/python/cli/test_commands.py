@@ -100,6 +100,39 @@ def test_a_session_shows_why_it_failed_and_how_to_go_on(terminal: Open, server: 
         assert shown in window.seen
 
 
+FILES = [
+    {"media_type": "application/pdf", "data": "JVBERg==", "name": "re\x1b[2Jport.pdf"},
+    {"media_type": "image/png", "url": "https://example.com/a.png"},
+]
+
+
+def test_messages_and_a_response_of_files_alone_are_shown_by_their_names(terminal: Open, server: FakeServer) -> None:
+    names = ("[attached: re (2Jport.pdf, application/pdf]", "[attached: image/png, at https://example.com/a.png]")
+    said = {"role": "user", "attachments": FILES}
+    server.override("GET", "/sessions/s/messages", Answer(body=[said, {"role": "user", "content": "and?"}]))
+    window = terminal("sessions", "messages", "s", HITL_URL=server.url)
+    assert window.finish() == 0
+    response = {"role": "assistant", "content": "Here.", "attachments": FILES}
+    server.override("GET", "/sessions/s", Answer(body={"session_id": "s", "status": "idle", "response": response}))
+    got = terminal("sessions", "get", "s", HITL_URL=server.url)
+    assert got.finish() == 0
+    for shown in (*names, "and?"):
+        assert shown in window.seen
+    for shown in (*names, "Here."):
+        assert shown in got.seen
+
+
+def test_a_chat_shows_the_names_of_files(terminal: Open, server: FakeServer) -> None:
+    server.sessions["s"] = FakeSession("s")
+    response = {"role": "assistant", "attachments": FILES[:1]}
+    server.override("GET", "/sessions/s", Answer(body={"session_id": "s", "status": "idle", "response": response}))
+    window = terminal("chat", server.url, "--session", "s")
+    window.expect("[attached: re (2Jport.pdf, application/pdf]")
+    window.expect(">")
+    window.send(CTRL_D)
+    assert window.finish() == 0
+
+
 def test_a_chat_that_comes_back_to_a_failed_turn_says_how_to_go_on(terminal: Open, server: FakeServer) -> None:
     server.sessions["s"] = FakeSession("s")
     server.override("GET", "/sessions/s", Answer(body=FAILED))

@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from hitl.attachments import Attachment
 from hitl.messages import ChatMessage
-from hitl.models import anthropic_wire, responses_wire, wire
+from hitl.models import anthropic_wire, attached, responses_wire, wire
 
 IMAGE = Attachment.of_bytes(b"\x89PNG", "image/png", name="dot.png")
 IMAGE_ELSEWHERE = Attachment("image/jpeg", url="https://example.com/cat.jpg")
@@ -21,6 +21,7 @@ PDF_ELSEWHERE = Attachment("application/pdf", url="https://example.com/report.pd
 NOTES = Attachment.of_bytes("naïve".encode(), "text/markdown", name="notes.md")
 SOUND = Attachment.of_bytes(b"RIFF", "audio/wav", name="said.wav")
 TABLE = Attachment.of_bytes(b"PK", "application/vnd.oasis.opendocument.spreadsheet", name="sums.ods")
+OTHER_NAME = Attachment("image/JPG", data="/9j/")
 NO_TEXT = Attachment.of_bytes(b"\xff", "text/plain")
 
 NOT_SHOWN = "[attached, and not shown to you: {}]"
@@ -53,6 +54,11 @@ COMPLETIONS: list[tuple[Attachment, Any]] = [
     ),
     (PDF_ELSEWHERE, NOT_SHOWN.format("application/pdf, at https://example.com/report.pdf")),
     (SOUND, {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav"}}),
+    (
+        Attachment("audio/MP3", data="UklGRg=="),
+        {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "mp3"}},
+    ),
+    (OTHER_NAME, {"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,/9j/"}}),
 ]
 RESPONSES: list[tuple[Attachment, Any]] = [
     (IMAGE, {"type": "input_image", "detail": "auto", "image_url": "data:image/png;base64,iVBORw=="}),
@@ -63,6 +69,7 @@ RESPONSES: list[tuple[Attachment, Any]] = [
     ),
     (PDF_ELSEWHERE, {"type": "input_file", "file_url": "https://example.com/report.pdf"}),
     (SOUND, NOT_SHOWN.format("said.wav, audio/wav")),
+    (OTHER_NAME, {"type": "input_image", "detail": "auto", "image_url": "data:image/jpeg;base64,/9j/"}),
 ]
 ANTHROPIC: list[tuple[Attachment, Any]] = [
     (IMAGE, {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw=="}}),
@@ -77,6 +84,7 @@ ANTHROPIC: list[tuple[Attachment, Any]] = [
     ),
     (PDF_ELSEWHERE, {"type": "document", "source": {"type": "url", "url": "https://example.com/report.pdf"}}),
     (SOUND, NOT_SHOWN.format("said.wav, audio/wav")),
+    (OTHER_NAME, {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "/9j/"}}),
 ]
 EVERYWHERE: list[tuple[Attachment, Any]] = [
     (NOTES, "[notes.md, text/markdown]\nnaïve"),
@@ -88,6 +96,10 @@ EVERYWHERE: list[tuple[Attachment, Any]] = [
     ),
     (Attachment.of_bytes(b"<svg/>", "image/svg+xml"), "[image/svg+xml]\n<svg/>"),
     (Attachment.of_bytes(b"II*", "image/tiff"), NOT_SHOWN.format("image/tiff")),
+    (Attachment("image/png", data="", name="dot.png"), "[attached, and cannot be read: dot.png, image/png]"),
+    (Attachment("application/pdf", data=""), "[attached, and cannot be read: application/pdf]"),
+    (Attachment("audio/wav", data=""), "[attached, and cannot be read: audio/wav]"),
+    (Attachment("TEXT/Plain", data="", name="empty.txt"), "[empty.txt, TEXT/Plain]\n"),
 ]
 
 
@@ -162,3 +174,27 @@ def test_of_what_an_assistant_attached_its_model_is_told_the_name(send: Any) -> 
     [sent] = send(message)
     said = sent["content"] if isinstance(sent["content"], str) else sent["content"][0]["text"]
     assert said == "Here it is.\n\n[attached, and not shown to you: dot.png, image/png]"
+
+
+@pytest.mark.parametrize("send", [completions, responses, anthropic])
+@pytest.mark.parametrize("image", ["no-base64", "data:text/plain,helloooo"])
+def test_of_an_older_member_that_cannot_be_read_the_model_is_told(send: Any, image: str) -> None:
+    """A session may have stored it: an error here would be the end of it."""
+    message = ChatMessage.user_message(content="look", base64_image=image)
+    [sent] = send(message)
+    assert sent["content"][1]["text"] == "[attached, and cannot be read: image, application/octet-stream]"
+
+
+@pytest.mark.parametrize("image", ["data:image/jpg;base64,/9j/", "DATA:IMAGE/JPEG;BASE64,/9j/", "/9j/\n"])
+def test_the_older_member_is_shown_however_it_is_written(image: str) -> None:
+    [sent] = completions(ChatMessage.user_message(base64_image=image))
+    assert sent["content"] == [{"type": "image_url", "image_url": {"url": "data:image/jpeg;base64,/9j/"}}]
+
+
+def test_a_message_of_a_user_is_not_read_to_find_out_whose_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(attachment: Attachment) -> str:
+        raise AssertionError("read")
+
+    monkeypatch.setattr(attached, "text_of", read)
+    message = user(NOTES)
+    assert attached.in_the_form_of_its_role(message) is message

@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -18,7 +19,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import hitl
-from hitl import ReActAgent, TransientError, tool
+from hitl import Attachment, ReActAgent, TransientError, tool
 from hitl.client import Client
 from hitl.driver.replay_check import OpenTurn, check_turns
 from hitl.driver.shapes import as_agent
@@ -119,6 +120,44 @@ async def test_what_was_said_is_in_spans_where_it_is_asked_for(spans: InMemorySp
     for said in ("gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.tool.call.arguments", "secret.txt", "go"):
         assert said in text
     assert "deleted secret.txt" in attributes(named(spans, "execute_tool delete"))["gen_ai.tool.call.result"]
+
+
+@dataclass
+class Drawn:
+    by: str
+    chart: Attachment
+
+
+async def test_of_files_the_spans_have_the_name_and_type_and_never_the_bytes(spans: InMemorySpanExporter) -> None:
+    png = Attachment.of_bytes(b"\x89PNG" * 10, "image/png", name="s.png")
+    elsewhere = Attachment("application/pdf", url="https://example.com/a.pdf")
+
+    @tool
+    async def draw() -> Any:
+        """Draw."""
+        return [png, {"of": Drawn("ada", png)}, png.to_dict(), {"media_type": 1, "data": 2}]
+
+    calls = [{"tool_calls": [{"id": "c1", "name": "draw", "args": {}}]}, {"content": "done"}]
+    agent = ReActAgent(client=ScriptedChatClient(calls), model_name="m", name="tracer", tools=[draw])
+    instrument(content=True, tracer_provider=_provider)
+    await hitl.run(agent, hitl.ChatMessage.user_message(attachments=[png, elsewhere]))
+
+    assert png.data is not None
+    assert png.data[:8] not in repr([attributes(span) for span in spans.get_finished_spans()])
+    mark = "[attachment: s.png, image/png]"
+    result = json.loads(attributes(named(spans, "execute_tool draw"))["gen_ai.tool.call.result"])
+    assert [result[0], result[1]["of"]["value"]["chart"], *result[2:]] == [
+        mark,
+        mark,
+        mark,
+        {"media_type": 1, "data": 2},
+    ]
+    [*_, last] = [span for span in spans.get_finished_spans() if span.name == "chat m"]
+    asked = json.loads(attributes(last)["gen_ai.input.messages"])
+    blob = {"type": "blob", "mime_type": "image/png", "modality": "image", "name": "s.png"}
+    uri = {"type": "uri", "mime_type": "application/pdf", "modality": "document", "uri": elsewhere.url}
+    assert asked[0]["parts"] == [blob, uri]
+    assert [part["type"] for part in asked[2]["parts"]] == ["tool_call_response", "blob", "blob", "blob"]
 
 
 class AwayOnce(ScriptedChatClient):

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from hitl.cli.connection import DEFAULT_URL, retry_command
 from hitl.cli.tables import console
-from hitl.cli.text import Stream, exact, exact_json, one_line, plain
+from hitl.cli.text import Stream, exact, exact_json, message_text, one_line, plain
 
 if TYPE_CHECKING:
     from hitl.client import Event, Interrupt, Session
@@ -35,8 +35,8 @@ class Screen:
 
     def recall(self, session: Session) -> None:
         """What was said last, for somebody who comes back."""
-        if session.response is not None and session.response.content:
-            self._line(Text(plain(session.response.content)))
+        if session.response is not None and (text := message_text(session.response)):
+            self._line(Text(text))
 
     def delta(self, event: Event) -> None:
         """Print a piece of the message that is being written."""
@@ -61,7 +61,7 @@ class Screen:
     def end_turn(self, session: Session) -> None:
         """Print what the streamed text lacks: the rest of the response, or the error."""
         if session.status == "idle" and session.response is not None:
-            self._finish_reply(session.response.content or "")
+            self._finish_reply(message_text(session.response))
         else:
             self._break_line()
         if session.status == "error":
@@ -98,8 +98,7 @@ class Screen:
         self._line(Text("The turn can be taken up again where it stood; a new message abandons it:"))
         self._out.print(Text(f"  {retry_command(session_id, self._url)}", style="bold"), soft_wrap=True)
 
-    def _finish_reply(self, content: str) -> None:
-        whole = plain(content)
+    def _finish_reply(self, whole: str) -> None:
         shown = self._reply.shown
         if shown and whole.startswith(shown):
             self._out.file.write(whole[len(shown) :])

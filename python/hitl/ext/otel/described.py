@@ -105,7 +105,7 @@ def said(step: StepIdentity, shown: Mapping[str, Any] | None, outcome: Mapping[s
     if step["kind"] != "tool":
         return {}
     attributes = {} if shown is None else {"gen_ai.tool.call.arguments": content.text_of(dict(shown))}
-    return attributes if recorded is None else {**attributes, "gen_ai.tool.call.result": content.text_of(recorded)}
+    return attributes if recorded is None else {**attributes, "gen_ai.tool.call.result": content.of_result(recorded)}
 
 
 def question(request: InterruptRequest) -> dict[str, Any]:
