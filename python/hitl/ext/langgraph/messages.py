@@ -24,8 +24,6 @@ from hitl.models.attached import text_of as text_of_file
 _BLOCKS = {PDF: "file", "audio": "audio", "video": "video"}
 _AUDIO = {
     "audio/mpeg": "audio/mp3",
-    "audio/x-wav": "audio/wav",
-    "audio/wave": "audio/wav",
     "audio/vnd.wave": "audio/wav",
 }
 # LangChain makes of a type's second half the format that OpenAI's API is told, which knows `mp3` and `wav`.
@@ -50,9 +48,9 @@ def _attached(attachment: Attachment) -> dict[str, Any]:
     An address is text: some models of LangChain refuse it, and some fetch it in the process that they are asked in,
     and so would a worker, for whoever may send a message.
     """
-    media_type = _AUDIO.get(attachment.media_type, attachment.media_type)
+    media_type = _AUDIO.get(attachment.usual_type, attachment.usual_type)
     kind = _BLOCKS.get(media_type) or _BLOCKS.get(media_type.partition("/")[0])
-    if attachment.data is None:
+    if not attachment.data:
         return _text(text_of_file(attachment))
     if is_shown_image(attachment):
         return {"type": "image_url", "image_url": {"url": attachment.data_url}}

@@ -35,14 +35,7 @@ from hitl.models.attached import PDF, in_the_form_of_its_role, is_shown_image, t
 FORM = "pydantic_ai"
 """Names the form in which a session's messages carry pydantic-ai's."""
 
-_AUDIO = {
-    "audio/wav": "audio/wav",
-    "audio/x-wav": "audio/wav",
-    "audio/wave": "audio/wav",
-    "audio/mpeg": "audio/mpeg",
-    "audio/mp3": "audio/mpeg",
-}
-# As pydantic-ai calls what all of its models take that hear at all.
+_AUDIO = ("audio/wav", "audio/mpeg")
 
 
 def prompt_of(message: ChatMessage, profiles: Sequence[ModelProfile] = ()) -> str | list[UserContent]:
@@ -69,15 +62,12 @@ def _attached(attachment: Attachment, profiles: Sequence[ModelProfile]) -> UserC
     An address is text too: many models of pydantic-ai fetch it in the process that they are asked in, and so would a
     worker, for whoever may send a message.
     """
-    data, kind = attachment.to_bytes(), attachment.media_type
-    if data is None:
+    data = attachment.to_bytes()
+    if not data:
         return text_of(attachment)
-    item = BinaryContent(data, media_type=_AUDIO.get(kind, kind))
-    return (
-        item
-        if all(_takes(profile, attachment, item) for profile in profiles or [ModelProfile()])
-        else text_of(attachment)
-    )
+    item = BinaryContent(data, media_type=attachment.usual_type)
+    is_taken = all(_takes(profile, attachment, item) for profile in profiles or [ModelProfile()])
+    return item if is_taken else text_of(attachment)
 
 
 def _takes(profile: ModelProfile, attachment: Attachment, item: BinaryContent) -> bool:
@@ -87,7 +77,7 @@ def _takes(profile: ModelProfile, attachment: Attachment, item: BinaryContent) -
         kinds = profile.get("supported_document_media_types", (PDF,))
         return profile.get("supports_document_input", True) and PDF in kinds
     if item.is_audio:
-        return attachment.media_type in _AUDIO and profile.get("supports_audio_file_input", True)
+        return item.media_type in _AUDIO and profile.get("supports_audio_file_input", True)
     return item.is_video and _has_format(item) and profile.get("supports_video_input", True)
 
 

@@ -105,7 +105,7 @@ def prompt_of(
 def _attached(attachment: Attachment, taken: set[str], office: bool) -> ContentBlock:
     """A block of a prompt; text where not all of Strands' models have a block for it, and where only its address is
     known. ``taken``: the names of documents in the conversation, and then its name too."""
-    data, kind = attachment.to_bytes(), attachment.media_type
+    data, kind = attachment.to_bytes(), attachment.usual_type
     if data is not None and kind in _IMAGES:
         return cast(ContentBlock, {"image": {"format": _IMAGES[kind], "source": {"bytes": data}}})
     form = "pdf" if kind == PDF else _OFFICE.get(kind) if office else None
@@ -248,7 +248,7 @@ def _from_chat(message: ChatMessage, before: Iterable[Message], office: bool) ->
         said: list[ContentBlock] = [{"text": message.content}] if message.content else []
         # Of a tool, models take images; a document most of them refuse.
         said += [
-            _attached(each, set(), False) if each.media_type in _IMAGES else {"text": text_of(each)}
+            _attached(each, set(), False) if each.usual_type in _IMAGES else {"text": text_of(each)}
             for each in message.attached
         ]
         result = {"toolUseId": message.tool_call_id or "", "status": "success", "content": said or [{"text": ""}]}
