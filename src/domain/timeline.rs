@@ -12,6 +12,7 @@ use serde_json::Value;
 use super::id::{InterruptId, TurnId};
 use super::journal::{Ending, Entry, RecordedEntry, StepIdentity, StepResult};
 use super::message::{ChatMessage, Role};
+use super::text::beginning_of;
 use super::time::Timestamp;
 
 /// The longest compact JSON that is shown of a result, an error or an answer, in bytes.
@@ -248,12 +249,6 @@ pub(super) fn raised(error: &Value, with_message: bool) -> String {
 /// As much of `text` as is shown.
 fn beginning(text: &str) -> &str {
     beginning_of(text, LONGEST)
-}
-
-/// As much of `text` as there is in `longest` bytes.
-pub(super) fn beginning_of(text: &str, longest: usize) -> &str {
-    let end = (0..=longest).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
-    if text.len() <= longest { text } else { text.get(..end).unwrap_or_default() }
 }
 
 #[cfg(test)]

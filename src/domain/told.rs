@@ -10,7 +10,8 @@ use super::JsonObject;
 use super::event::EventView;
 use super::id::{SessionId, TurnId};
 use super::journal::{Entry, StepIdentity, StepResult};
-use super::timeline::{beginning_of, raised};
+use super::text::beginning_of;
+use super::timeline::raised;
 
 /// The longest compact JSON of a message, of arguments, or of what a tool returned that an event has, in bytes.
 pub const LONGEST: usize = 65_536;
