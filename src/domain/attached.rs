@@ -1,13 +1,63 @@
 //! What is attached inside of a value that a tool returned, as the worker's codec wrote it (`python/hitl/journal/codec.py`).
 
+use serde::Serialize;
 use serde_json::Value;
 
-use super::message::Attachment;
+use super::message::{Attachment, LONGEST_NAME};
+use super::text::beginning_of;
 
 /// The member that tells what the codec wrote from a plain object: one with such a member of its own is a list of pairs.
 const TAG: &str = "$hitl";
 /// The class of an attachment, as the codec names it.
 const CLASS: &str = "hitl.attachments:Attachment";
+
+/// How many files of one message or result are shown beside a journal or an event. What a person can look at; the marks of
+/// a result name the others too.
+pub const MOST_SHOWN: usize = 32;
+
+/// An attachment beside an entry of a journal or an event: its bytes or its address as long as there is room for them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ShownAttachment {
+    /// What it is: `image/png`, `application/pdf`.
+    pub media_type: String,
+    /// Its bytes, base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub data: Option<String>,
+    /// Where it is; the server never asks there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+    /// What people call it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Whether `data` or `url` is left out, being too long for what it is shown in.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub shortened: bool,
+}
+
+impl ShownAttachment {
+    /// The first of them, whole.
+    pub fn all(attached: Vec<Attachment>) -> Vec<Self> {
+        attached.into_iter().take(MOST_SHOWN).map(Self::whole).collect()
+    }
+
+    fn whole(attachment: Attachment) -> Self {
+        let Attachment { media_type, data, url, name } = attachment;
+        let name = name.map(|name| beginning_of(&name, LONGEST_NAME).to_owned());
+        Self { media_type, data, url, name, shortened: false }
+    }
+
+    /// Takes what it has out of `room`, in bytes, or leaves it out where that is too little.
+    pub fn fit(&mut self, room: &mut usize) {
+        let length = [&self.data, &self.url].into_iter().flatten().map(String::len).sum();
+        match room.checked_sub(length) {
+            Some(left) => *room = left,
+            None => {
+                (self.data, self.url) = (None, None);
+                self.shortened = true;
+            }
+        }
+    }
+}
 
 /// A value without its attachments.
 #[derive(Debug, Clone, PartialEq)]
