@@ -7,6 +7,7 @@ use serde_json::Value;
 use url::Url;
 
 use super::JsonObject;
+use super::text::beginning_of;
 
 /// Who said it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -74,6 +75,9 @@ pub struct Attachment {
     pub name: Option<String>,
 }
 
+/// The longest name of an attachment where it is told or shown beside something else, in bytes.
+pub const LONGEST_NAME: usize = 256;
+
 impl Attachment {
     /// What is wrong with it: the member, empty where it is the attachment itself, and what that must be.
     pub fn flaws(&self) -> Vec<(&'static str, &'static str)> {
@@ -93,6 +97,28 @@ impl Attachment {
         }
         flaws
     }
+
+    /// Its name and type, as a model and people are told of it: `report.pdf, application/pdf`. On one line.
+    pub fn described(&self) -> String {
+        match self.name.as_deref() {
+            None | Some("") => self.media_type.clone(),
+            Some(name) => format!("{}, {}", one_line(name), self.media_type),
+        }
+    }
+
+    /// What the older member of a message has: base64 alone, or a `data:` URL. As clients draw it: the beginning of the
+    /// data tells the type, then the URL, where it says an image's.
+    fn of_base64_image(image: &str) -> Self {
+        let (said, data) = match image.strip_prefix("data:").and_then(|rest| rest.split_once(',')) {
+            Some((head, data)) => (head.split(';').next(), data),
+            None => (None, image),
+        };
+        let starts = [("iVBOR", "image/png"), ("/9j/", "image/jpeg"), ("R0lGOD", "image/gif"), ("UklGR", "image/webp")];
+        let said = said.filter(|said| said.starts_with("image/") && is_media_type(said));
+        let told = starts.iter().find(|(start, _)| data.starts_with(start)).map(|(_, media_type)| *media_type);
+        let media_type = told.or(said).unwrap_or("image/png").to_owned();
+        Self { media_type, data: Some(data.to_owned()), url: None, name: None }
+    }
 }
 
 /// Whether a model's provider could fetch it. It gets the text as it is, so nothing stands in it that a reader of addresses
@@ -106,6 +132,18 @@ fn is_web_address(text: &str) -> bool {
         && Url::parse(text).is_ok_and(|url| url.has_host())
 }
 
+/// The text, or its beginning, without what would begin a new line or lead out of the brackets that it is put into.
+fn one_line(name: &str) -> String {
+    let start = beginning_of(name, LONGEST_NAME);
+    let harmless = |character: char| match character {
+        '[' => '(',
+        ']' => ')',
+        character if character.is_control() => ' ',
+        character => character,
+    };
+    start.chars().map(harmless).collect()
+}
+
 /// Whether a text is a media type without parameters, as RFC 6838 writes it: `image/png`.
 pub fn is_media_type(text: &str) -> bool {
     let is_name = |part: &str| {
@@ -117,6 +155,12 @@ pub fn is_media_type(text: &str) -> bool {
 }
 
 impl ChatMessage {
+    /// Everything that is attached, the older member first.
+    pub fn attached(&self) -> Vec<Attachment> {
+        let image = self.base64_image.as_deref().filter(|image| !image.is_empty()).map(Attachment::of_base64_image);
+        image.into_iter().chain(self.attachments.iter().flatten().cloned()).collect()
+    }
+
     /// This message as JSON with its null members left out.
     pub fn without_nulls(&self) -> Value {
         match serde_json::to_value(self) {

@@ -1,21 +1,28 @@
 //! A journal as people read it: what happened in a turn, one line an entry.
 //!
 //! Whoever may read a session's messages may read this, so it shows the same kind of thing: results of model and tool
-//! calls, of agents within the agent and of failed turns too, and answers. What another step returned stays in the
-//! journal; of its error only the class is shown.
+//! calls, of agents within the agent and of failed turns too, answers, and what is attached to the message that the turn
+//! is about and to what tools returned. What another step returned stays in the journal; of its error only the class is
+//! shown.
 
 use std::fmt;
 
 use serde::Serialize;
 use serde_json::Value;
 
+use super::attached::{Marked, ShownAttachment};
 use super::id::{InterruptId, TurnId};
 use super::journal::{Ending, Entry, RecordedEntry, StepIdentity, StepResult};
 use super::message::{ChatMessage, Role};
+use super::text::beginning_of;
 use super::time::Timestamp;
 
 /// The longest compact JSON that is shown of a result, an error or an answer, in bytes.
 pub const LONGEST: usize = 2048;
+/// How much of files a page of a journal has, in bytes of base64 and addresses. Twice what its texts come to at the most (a
+/// thousand entries of 2 KiB), and four times what a message may have where nothing else is set (`--max-body`): what a
+/// person sent is shown whole, and some pictures of tools besides. A page of fewer entries has room for others.
+pub const MOST_FILES: usize = 4 * 1024 * 1024;
 /// The kinds of steps whose results are part of the conversation.
 const SHOWN: [&str; 2] = ["model", "tool"];
 
@@ -51,6 +58,19 @@ pub struct TimelinePage {
     pub items: Vec<TimelineEntry>,
     /// Where the next page begins; `None` on the last one.
     pub next: Option<TimelineCursor>,
+}
+
+impl TimelinePage {
+    /// A page with as much of its files as there is room for: of the message that the turn is about first, then of the
+    /// newest results. Who decides asks what there is now, and what it is about.
+    pub fn of(mut items: Vec<TimelineEntry>, next: Option<TimelineCursor>) -> Self {
+        let mut room = MOST_FILES;
+        let first = items.iter().take_while(|entry| entry.entry == EntryKind::Start).count();
+        let (start, others) = items.split_at_mut(first);
+        let attached = start.iter_mut().chain(others.iter_mut().rev()).flat_map(|entry| &mut entry.attachments);
+        attached.for_each(|attachment| attachment.fit(&mut room));
+        Self { items, next }
+    }
 }
 
 /// What kind of entry.
@@ -119,9 +139,14 @@ pub struct TimelineEntry {
     /// Of the start: the message that the turn is about, its first 2 KiB.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub message: Option<StartMessage>,
-    /// What a model or tool call returned, or the answer; left out where there is none to show.
+    /// What a model or tool call returned, or the answer; left out where there is none to show. Where a tool attached
+    /// something stands `[attachment 1: sales.png, image/png]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
+    /// Images and files: of the start, those of the message; of a tool, those in what it returned. The first 32, left out
+    /// where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<ShownAttachment>,
     /// What a step raised, or why the turn failed; left out where nothing was.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
@@ -145,6 +170,7 @@ impl TimelineEntry {
             interrupt_id: None,
             message: None,
             result: None,
+            attachments: Vec::new(),
             error: None,
             shortened: false,
         };
@@ -157,6 +183,7 @@ impl TimelineEntry {
         let content = message.content.as_deref();
         let shown = content.map(beginning);
         self.shortened = shown.map(str::len) < content.map(str::len);
+        self.attachments = ShownAttachment::all(message.attached());
         self.message = Some(StartMessage { role: message.role, content: shown.map(str::to_owned) });
         self
     }
@@ -173,6 +200,7 @@ impl TimelineEntry {
                 self.identify(step);
                 let is_shown = SHOWN.contains(&step.kind.as_str());
                 match result {
+                    StepResult::Value(value) if step.kind == "tool" => self.show_returned(value),
                     StepResult::Value(value) if is_shown => self.show(value),
                     StepResult::Value(_) => {}
                     StepResult::Error(error) => self.fail(&raised(error, is_shown)),
@@ -221,6 +249,17 @@ impl TimelineEntry {
         self.tool_call_id.clone_from(&step.tool_call_id);
     }
 
+    /// What a tool returned; its files are beside it, for their base64 tells nobody anything.
+    fn show_returned(&mut self, value: &Value) {
+        match Marked::of(value) {
+            None => self.show(value),
+            Some(marked) => {
+                self.show(&marked.value);
+                self.attachments = ShownAttachment::all(marked.attachments);
+            }
+        }
+    }
+
     fn show(&mut self, value: &Value) {
         let text = value.to_string();
         let start = beginning(&text);
@@ -248,12 +287,6 @@ pub(super) fn raised(error: &Value, with_message: bool) -> String {
 /// As much of `text` as is shown.
 fn beginning(text: &str) -> &str {
     beginning_of(text, LONGEST)
-}
-
-/// As much of `text` as there is in `longest` bytes.
-pub(super) fn beginning_of(text: &str, longest: usize) -> &str {
-    let end = (0..=longest).rev().find(|end| text.is_char_boundary(*end)).unwrap_or_default();
-    if text.len() <= longest { text } else { text.get(..end).unwrap_or_default() }
 }
 
 #[cfg(test)]
@@ -329,6 +362,67 @@ mod tests {
         let error = json!({"type": "E", "message": "x".repeat(LONGEST)});
         let failed = step("model", StepResult::Error(error));
         assert!(failed.shortened && failed.error.is_some_and(|error| error.len() == LONGEST));
+    }
+
+    fn picture(name: &str, data: &str) -> Value {
+        let fields = json!({"media_type": "image/png", "data": data, "url": null, "name": name});
+        json!({"$hitl": "dataclass", "type": "hitl.attachments:Attachment", "value": fields})
+    }
+
+    #[test]
+    fn what_a_tool_attached_is_beside_its_result() {
+        let shown = step("tool", StepResult::Value(json!(["Sales:", picture("sales.png", &"iVBOR".repeat(1000))])));
+        assert_eq!(shown.result, Some(json!(["Sales:", "[attachment 1: sales.png, image/png]"])));
+        let expected = json!([{"media_type": "image/png", "data": "iVBOR".repeat(1000), "name": "sales.png"}]);
+        assert_eq!((json!(shown.attachments), shown.shortened), (expected, false));
+        assert_eq!(json!(step("tool", StepResult::Value(json!(7)))).get("attachments"), None);
+    }
+
+    #[test]
+    fn what_a_person_answered_and_other_steps_returned_is_no_file() {
+        let answer = Entry::Answer { interrupt_id: InterruptId(Uuid::from_u128(7)), value: picture("a", "aGk=") };
+        let shown = TimelineEntry::of(0, &RecordedEntry { at: Timestamp::from_millis(0), entry: answer });
+        assert_eq!((shown.result, shown.attachments), (Some(picture("a", "aGk=")), vec![]));
+        assert_eq!(step("step", StepResult::Value(picture("a", "aGk="))).attachments, []);
+    }
+
+    fn start(message: &Value) -> TimelineEntry {
+        let entry = Entry::Taken { code: String::new(), python: String::new(), policy: None };
+        let mut start = TimelineEntry::of(0, &RecordedEntry { at: Timestamp::from_millis(0), entry });
+        start.entry = EntryKind::Start;
+        start.starting(&serde_json::from_value(message.clone()).unwrap())
+    }
+
+    #[test]
+    fn the_start_has_what_is_attached_to_the_message() {
+        let far = json!({"media_type": "image/png", "url": "https://example.org/far.png", "name": "far.png"});
+        let shown = start(&json!({"base64_image": "/9j/4AAQ", "attachments": [far]}));
+        assert_eq!(json!(shown.attachments), json!([{"media_type": "image/jpeg", "data": "/9j/4AAQ"}, far]));
+        assert_eq!((shown.message.unwrap().content, shown.shortened), (None, false));
+        let many = vec![far; 100];
+        assert_eq!(start(&json!({"attachments": many})).attachments.len(), 32);
+    }
+
+    #[test]
+    fn a_page_has_the_files_of_the_message_and_of_the_newest_results_as_far_as_there_is_room() {
+        let large = "x".repeat(MOST_FILES / 4 + 1);
+        let result = || step("tool", StepResult::Value(json!([picture("a", &large), picture("b", "aGk=")])));
+        let message = json!({"attachments": [{"media_type": "text/plain", "data": large}]});
+        let page = TimelinePage::of(vec![start(&message), result(), result(), result()], None);
+        let has: Vec<Vec<bool>> = page
+            .items
+            .iter()
+            .map(|entry| entry.attachments.iter().map(|one| one.data.is_some() && !one.shortened).collect())
+            .collect();
+        assert_eq!(has, [vec![true], vec![false, true], vec![true, true], vec![true, true]]);
+        let left = json!({"media_type": "image/png", "name": "a", "shortened": true});
+        assert_eq!(json!(page.items[1].attachments[0]), left);
+        // A page of its own has room for it.
+        assert!(TimelinePage::of(vec![result()], None).items[0].attachments.iter().all(|one| !one.shortened));
+        let address = format!("https://example.org/{}", "x".repeat(MOST_FILES));
+        let page =
+            TimelinePage::of(vec![start(&json!({"attachments": [{"media_type": "image/png", "url": address}]}))], None);
+        assert_eq!(json!(page.items[0].attachments), json!([{"media_type": "image/png", "shortened": true}]));
     }
 
     #[test]

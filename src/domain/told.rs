@@ -2,18 +2,23 @@
 //! stored for it but a number beside the entry of the journal that it is made of.
 //!
 //! It shows what [`super::timeline`] shows of the same entries, and more of it: whoever follows a conversation needs the
-//! message, and not its beginning.
+//! message, and not its beginning. Of files less: an event is kept for all who listen, and the journal has them.
 
 use serde_json::{Value, json};
 
 use super::JsonObject;
+use super::attached::{Marked, ShownAttachment};
 use super::event::EventView;
 use super::id::{SessionId, TurnId};
 use super::journal::{Entry, StepIdentity, StepResult};
-use super::timeline::{beginning_of, raised};
+use super::message::Attachment;
+use super::text::beginning_of;
+use super::timeline::raised;
 
 /// The longest compact JSON of a message, of arguments, or of what a tool returned that an event has, in bytes.
 pub const LONGEST: usize = 65_536;
+/// How much an event has of the files that a tool returned, in bytes of base64 and addresses.
+const MOST_FILES: usize = LONGEST;
 /// The longest arguments that are kept beside what a call begins with, in bytes of compact JSON; as much as a person is
 /// shown where nothing else is set.
 pub const LONGEST_ARGUMENTS: usize = 16_384;
@@ -94,7 +99,13 @@ pub fn view(session: SessionId, turn: TurnId, entry: &Entry) -> Option<EventView
             let mut data = place(session, turn, &step.path);
             name(&mut data, called(step));
             let (member, (shown, shortened)) = match result {
-                StepResult::Value(value) => ("result", bounded(value, LONGEST)),
+                StepResult::Value(value) => match Marked::of(value) {
+                    None => ("result", bounded(value, LONGEST)),
+                    Some(marked) => {
+                        data.insert("attachments".to_owned(), json!(fitting_in(marked.attachments)));
+                        ("result", bounded(&marked.value, LONGEST))
+                    }
+                },
                 StepResult::Error(error) => {
                     let text = raised(error, true);
                     let start = beginning_of(&text, LONGEST);
@@ -114,6 +125,14 @@ pub fn kept_arguments(arguments: Value) -> Value {
         (_, false) => arguments,
         (start, true) => start,
     }
+}
+
+/// What a tool attached, each as long as there is room for it.
+fn fitting_in(attached: Vec<Attachment>) -> Vec<ShownAttachment> {
+    let mut shown = ShownAttachment::all(attached);
+    let mut room = MOST_FILES;
+    shown.iter_mut().for_each(|attachment| attachment.fit(&mut room));
+    shown
 }
 
 type Called<'s> = (&'s str, &'s str, Option<&'s str>);

@@ -27,7 +27,8 @@ problems!(Problems: SESSION_NOT_FOUND, INVALID_REQUEST, SHUTTING_DOWN, STORE_UNA
 /// The journal of a session's newest turn
 ///
 /// Open or over, oldest entry first. It shows what messages do, of failed turns and of agents within the agent too:
-/// results of model and tool calls, and answers, the first 2 KiB of each. Empty once `--keep-journal` is over.
+/// results of model and tool calls, and answers, the first 2 KiB of each, and what is attached to the message and to
+/// results, 4 MiB in a page. Empty once `--keep-journal` is over.
 #[utoipa::path(get, path = "/sessions/{session_id}/journal", tag = "sessions", operation_id = "get_journal",
     params(
         ("session_id" = SessionId, Path, description = "The session."),

@@ -6,7 +6,7 @@ import { parse, isObject, type Json } from "./json";
 import { loadDone, loadPending, takeAway, takeIn } from "./inbox/lists";
 import { announce, failed } from "./shell/notices";
 import * as store from "./store";
-import type { Interrupt, Message, SessionStatus } from "./types";
+import type { Attachment, Interrupt, Message, SessionStatus } from "./types";
 
 export interface Delta {
   session_id: string;
@@ -23,6 +23,7 @@ export interface Step {
   name?: string;
   message?: Message;
   result?: Json;
+  attachments?: Attachment[];
   error?: string;
 }
 export type StepKind = "message.completed" | "tool.started" | "tool.finished";

@@ -43,12 +43,13 @@ export interface ToolCall {
   function: { name: string; arguments: string };
 }
 
-/** An image or another file: its bytes, base64, or where they are. */
+/** An image or another file: its bytes, base64, or where they are; of the open turn neither where it is too large. */
 export interface Attachment {
   media_type: string;
   data?: string;
   url?: string;
   name?: string;
+  shortened?: boolean;
 }
 
 export interface Message {
@@ -60,7 +61,8 @@ export interface Message {
   name?: string | null;
   base64_image?: string | null;
   attachments?: Attachment[];
-  /** Of the open turn: which step this was, whether it failed, and whether there was more of it. */
+  /** Of the open turn: whether it is about this, which step this was, whether it failed, and whether there was more of it. */
+  began?: boolean;
   step?: string;
   failed?: boolean;
   shortened?: boolean;
@@ -109,9 +111,11 @@ export interface JournalEntry {
   path?: string | null;
   tool_call_id?: string;
   location?: string | null;
+  message?: JsonObject;
   result?: Json;
+  attachments?: Attachment[];
   error?: Json;
-  [member: string]: Json | undefined;
+  shortened?: boolean;
 }
 
 export interface Me {

@@ -122,7 +122,7 @@ async def _result(turn: Turn, call: Mapping[str, Any], kind: str, said: Any, too
     if kind == "beginning":
         return _NOT_SHOWN if unseen else f"{said}...\n\n[The rest of this result is left out]"
     value = _decoded(said) if kind == "value" else said
-    # Of what is attached the name is told.
+    # Where something was attached stands its mark already (src/domain/journal/abandoned.rs).
     content, _ = content_of(await guard_output(turn, call["name"], unseen, value))
     return content
 

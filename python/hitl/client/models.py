@@ -341,6 +341,8 @@ class JournalEntry:
     kind, name, location: of a step: `model`, `tool` and so on, the function's name, and `file.py:12`.
     tool_call_id: of a step that is a call out of a model's message: which one.
     result: what a model or tool call returned, or the answer; its first 2 KiB as text where it is `shortened`.
+    attachments: images and files, of the `start` those of the message, of a tool those that it returned: `media_type`,
+        and `name`, `data` and `url` as a message has them; without the last two where one is `"shortened": true`.
     error: what a step raised, or why the turn failed.
     """
 
@@ -356,6 +358,7 @@ class JournalEntry:
     result: Any
     error: str | None
     shortened: bool
+    attachments: tuple[Json, ...] = field(repr=False)
     raw: Json = field(repr=False, compare=False)
 
     @classmethod
@@ -373,6 +376,7 @@ class JournalEntry:
             result=data.get("result"),
             error=data.get("error"),
             shortened=bool(data.get("shortened", False)),
+            attachments=tuple(data.get("attachments", ())),
             raw=data,
         )
 

@@ -57,7 +57,8 @@ class RunEvent:
 
     @property
     def tool_name(self) -> str | None:
-        """The tool, for a ``tool.started`` (with ``args``) or ``tool.finished`` (with ``result`` or ``error``)."""
+        """The tool, for a ``tool.started`` (with ``args``) or ``tool.finished`` (with ``result`` or ``error``, and
+        ``attachments`` where it returned some)."""
         return self.data.get("name") if self.type.startswith("tool.") else None
 
     @property

@@ -278,6 +278,66 @@ fn long_texts_are_shortened_and_arguments_stay_json() {
     );
 }
 
+/// A picture of more than `LONGEST` bytes, as the worker's codec writes it.
+fn picture() -> Value {
+    let fields = json!({"media_type": "image/png", "data": "iVBOR".repeat(2000), "url": null, "name": "sales.png"});
+    json!({"$hitl": "dataclass", "type": "hitl.attachments:Attachment", "value": fields})
+}
+
+#[test]
+fn of_a_result_that_holds_a_picture_the_words_are_told_and_the_picture_is_named() {
+    let ran = |value| Journal::new().said("0#1", &[PAY]).ran("0.0#1", "pay", "c1", value).outcomes().remove(0);
+    let mark = "[attachment 1: sales.png, image/png]";
+    assert_eq!(ran(json!(["Sales:", picture()])), CallOutcome::Value(json!(format!("Sales:\n{mark}"))));
+    assert_eq!(ran(json!({"drawn": picture()})), CallOutcome::Value(json!({"drawn": mark})));
+    let long = "x".repeat(LONGEST);
+    let CallOutcome::Beginning(start) = ran(json!([picture(), long])) else { panic!("all of it is told") };
+    assert!(start.starts_with(&format!("{mark}\nxxx")) && start.len() <= LONGEST);
+}
+
+#[test]
+fn what_a_person_answered_in_the_tool_s_place_is_told_as_it_is() {
+    let value = json!({"type": "respond", "message": {"$hitl": "dataclass", "type": "hitl.attachments:Attachment"}});
+    let said = CallOutcome::Responded(value["message"].clone());
+    assert_eq!(Journal::new().said("0#1", &[PAY]).asked("0.0#1", "c1", 1).answered(1, value).outcomes(), [said]);
+}
+
+#[test]
+fn the_message_keeps_addresses_and_names_the_files_that_it_had() {
+    let told = |message: Value| {
+        let message: ChatMessage = serde_json::from_value(message).unwrap();
+        let journal = Journal::new().said("0#1", &[PAY]).ran("0.0#1", "pay", "c1", json!("paid"));
+        known(None, &message, &journal.0).unwrap().turns.remove(0).message
+    };
+    let far = json!({"media_type": "image/png", "url": "https://example.org/far.png", "name": "far.png"});
+    let near = json!({"media_type": "text/plain", "data": "aGk=", "name": "in.txt"});
+    let given = json!({"content": "Pay.", "base64_image": "/9j/4AAQ", "attachments": [near, far]});
+    let lines = "[attached, and left out here: image/jpeg]\n[attached, and left out here: in.txt, text/plain]";
+    let kept = told(given);
+    assert_eq!(kept.content, Some(format!("Pay.\n\n{lines}")));
+    assert_eq!((json!(kept.attachments), kept.base64_image), (json!([far]), None));
+    // Without a word of its own it is no empty message.
+    assert_eq!(told(json!({"content": "", "attachments": [near]})).content.as_deref(), lines.lines().last());
+    assert_eq!(told(json!({"attachments": [near]})).content.as_deref(), lines.lines().last());
+    let alone = told(json!({"attachments": [far]}));
+    assert_eq!((alone.content, json!(alone.attachments)), (None, json!([far])));
+}
+
+#[test]
+fn so_many_files_are_kept_and_named_as_there_is_room_for() {
+    let far = |number| json!({"media_type": "image/png", "url": format!("https://example.org/{number}/{}", "x".repeat(1000))});
+    let near = |number| json!({"media_type": "text/plain", "data": "aGk=", "name": format!("{number}.txt")});
+    let attachments: Vec<Value> = (0..9).map(far).chain((0..1000).map(near)).collect();
+    let message: ChatMessage = serde_json::from_value(json!({"attachments": attachments})).unwrap();
+    let journal = Journal::new().said("0#1", &[PAY]).ran("0.0#1", "pay", "c1", json!("paid"));
+    let told = known(None, &message, &journal.0).unwrap().turns.remove(0).message;
+    assert_eq!(json!(told.attachments), json!([far(0), far(1), far(2)]));
+    let named = told.content.unwrap();
+    assert!(named.len() <= LONGEST + 3 && named.ends_with("..."));
+    assert_eq!(named.matches("image/png]").count(), 6);
+    assert!(named.contains("[attached, and left out here: 0.txt, text/plain]"));
+}
+
 #[test]
 fn the_oldest_is_left_out_first_and_counted() {
     let result = json!("x".repeat(LONGEST));

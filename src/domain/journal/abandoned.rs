@@ -1,14 +1,17 @@
 //! What turns did that nobody took up again. The conversation does not have it, since a turn that came to no end leaves
 //! the messages as they were: so the turn after it is told, in its `start`, and a replay of that turn reads it there.
 //!
-//! It is bounded: long texts are shortened, and what is oldest is left out first.
+//! It is bounded: long texts are shortened, and what is oldest is left out first. Of images and files the addresses are
+//! kept, and the names and types: their bytes would be told to every later turn of the session.
 
 use serde::{Deserialize, Serialize, Serializer};
 use serde_json::{Value, json};
 
 use crate::domain::JsonObject;
+use crate::domain::attached::Marked;
 use crate::domain::decision::Decider;
-use crate::domain::message::ChatMessage;
+use crate::domain::message::{Attachment, ChatMessage};
+use crate::domain::payload::json_size;
 
 /// The longest text, and the longest compact JSON, that is kept of one thing, in bytes.
 pub const LONGEST: usize = 4096;
@@ -156,10 +159,14 @@ impl AbandonedCall {
             self.edited = Some(JsonObject::from_iter([("shortened".to_owned(), shortened(text, longest).into())]));
         }
         self.outcome = match std::mem::replace(&mut self.outcome, CallOutcome::Unfinished) {
-            CallOutcome::Value(value) => match beginning_of(&value, longest) {
-                Some(start) => CallOutcome::Beginning(start),
-                None => CallOutcome::Value(value),
-            },
+            CallOutcome::Value(value) => {
+                // Before it is measured: a picture is longer than all that is said of it.
+                let value = Marked::of(&value).map_or(value, Marked::into_read);
+                match beginning_of(&value, longest) {
+                    Some(start) => CallOutcome::Beginning(start),
+                    None => CallOutcome::Value(value),
+                }
+            }
             CallOutcome::Responded(value) => match beginning_of(&value, longest) {
                 Some(start) => CallOutcome::Beginning(start),
                 None => CallOutcome::Responded(value),
@@ -176,13 +183,33 @@ impl AbandonedCall {
     }
 }
 
-/// The message with a text that is not too long, without an image.
+/// The message with a text that is not too long, and what is attached to it by address; the rest of it is named in the text.
 fn bounded_message(message: &ChatMessage) -> ChatMessage {
+    let (attachments, named) = addresses(message);
     let content = message.content.clone().map(|content| shortened(content, LONGEST));
+    let content = match (content, named) {
+        (content, None) => content,
+        (None, named) => named,
+        (Some(content), Some(named)) => Some(format!("{content}\n\n{named}").trim_start().to_owned()),
+    };
     let is_short = |params: &JsonObject| json!(params).to_string().len() <= LONGEST;
     let user_params = message.user_params.clone().filter(is_short);
     let ChatMessage { role, name, tool_call_id, .. } = message.clone();
-    ChatMessage { role, content, name, tool_call_id, user_params, ..ChatMessage::default() }
+    ChatMessage { role, content, name, tool_call_id, attachments, user_params, ..ChatMessage::default() }
+}
+
+/// What is attached by its address, as far as there is room, and a line for each of the others.
+fn addresses(message: &ChatMessage) -> (Option<Vec<Attachment>>, Option<String>) {
+    let mut room = LONGEST;
+    let (kept, others): (Vec<_>, Vec<_>) = message.attached().into_iter().partition(|attachment| {
+        let left = attachment.url.as_ref().and_then(|_| room.checked_sub(json_size(attachment)));
+        room = left.unwrap_or(room);
+        left.is_some()
+    });
+    let lines: Vec<String> =
+        others.iter().map(|other| format!("[attached, and left out here: {}]", other.described())).collect();
+    let named = (!lines.is_empty()).then(|| shortened(lines.join("\n"), LONGEST));
+    ((!kept.is_empty()).then_some(kept), named)
 }
 
 /// The beginning of a value's text that is longer than `longest`: of a string itself, else of its JSON.

@@ -117,6 +117,23 @@ fn the_beginning_is_told_of_what_is_long() {
 }
 
 #[test]
+fn what_a_tool_attached_is_told_beside_its_result_as_far_as_there_is_room() {
+    let encoded = |data: &str| {
+        let fields = json!({"media_type": "image/png", "data": data, "url": null, "name": "a.png"});
+        json!({"$hitl": "dataclass", "type": "hitl.attachments:Attachment", "value": fields})
+    };
+    let (small, large) = ("iVBOR".repeat(2000), "x".repeat(LONGEST));
+    let (_, data) = told(&step("tool", StepResult::Value(json!([encoded(&small), encoded(&large), encoded("aGk=")]))));
+    let mark = |number: usize| format!("[attachment {number}: a.png, image/png]");
+    assert_eq!((&data["result"], data.get("shortened")), (&json!([mark(1), mark(2), mark(3)]), None));
+    let one = |data: &str| json!({"media_type": "image/png", "data": data, "name": "a.png"});
+    let left_out = json!({"media_type": "image/png", "name": "a.png", "shortened": true});
+    assert_eq!(data["attachments"], json!([one(&small), left_out, one("aGk=")]));
+    let (_, data) = told(&step("tool", StepResult::Value(json!("done"))));
+    assert_eq!(data.get("attachments"), None);
+}
+
+#[test]
 fn of_a_long_message_its_calls_are_told_as_far_as_there_is_room() {
     let long = "\u{1}".repeat(LONGEST);
     let call = |id: usize| json!({"id": format!("c{id}"), "function": {"name": "f", "arguments": long}});

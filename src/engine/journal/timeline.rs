@@ -25,7 +25,7 @@ impl Engine {
                 if from.is_some_and(|from| turn.as_ref().is_none_or(|turn| turn.id != from.turn)) {
                     return Ok(None);
                 }
-                let Some(turn) = turn else { return Ok(Some(TimelinePage { items: Vec::new(), next: None })) };
+                let Some(turn) = turn else { return Ok(Some(TimelinePage::of(Vec::new(), None))) };
                 let first = from.map_or(0, |from| from.index);
                 let journal = reader.journal_page(turn.id, first, limit.saturating_add(1))?;
                 let index = first.saturating_add(limit as u64);
@@ -35,7 +35,7 @@ impl Engine {
                     start if index == 0 => start.starting(&turn.message),
                     entry => entry,
                 });
-                Ok(Some(TimelinePage { items: shown.collect(), next }))
+                Ok(Some(TimelinePage::of(shown.collect(), next)))
             })
             .await
     }

@@ -7,6 +7,7 @@ use utoipa::ToSchema;
 
 use super::shown_as;
 use crate::domain::access;
+use crate::domain::attached;
 use crate::domain::audit::{self, Action};
 use crate::domain::decision::DecisionKind;
 use crate::domain::event::EventName;
@@ -23,6 +24,7 @@ use crate::store::query;
 shown_as! {
     message::ChatMessage => ChatMessage,
     message::Attachment => Attachment,
+    attached::ShownAttachment => ShownAttachment,
     message::ToolCall => ToolCall,
     message::FunctionCall => FunctionCall,
     policy::Rule => Rule,
@@ -90,6 +92,29 @@ struct Attachment {
     /// What people call it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     name: Option<String>,
+}
+
+/// An attachment beside an entry of a journal or an event: its bytes or its address as long as there is room for them.
+#[derive(ToSchema)]
+struct ShownAttachment {
+    /// What it is: `image/png`, `application/pdf`.
+    media_type: String,
+    /// Its bytes, base64.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    data: Option<String>,
+    /// Where it is; the server never asks there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    url: Option<String>,
+    /// What people call it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(nullable = false)]
+    name: Option<String>,
+    /// Whether `data` or `url` is left out, being too long for what it is shown in.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[schema(required = false)]
+    shortened: bool,
 }
 
 /// One tool call inside an assistant message.
@@ -383,10 +408,16 @@ struct TimelineEntry {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     message: Option<StartMessage>,
-    /// What a model or tool call returned, or the answer; left out where there is none to show.
+    /// What a model or tool call returned, or the answer; left out where there is none to show. Where a tool attached
+    /// something stands `[attachment 1: sales.png, image/png]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Object, required = false)]
     result: Option<Value>,
+    /// Images and files: of the start, those of the message; of a tool, those in what it returned. The first 32, left out
+    /// where there are none.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[schema(required = false)]
+    attachments: Vec<ShownAttachment>,
     /// What a step raised, or why the turn failed; left out where nothing was.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]

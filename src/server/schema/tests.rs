@@ -6,6 +6,7 @@ use utoipa::ToSchema;
 use uuid::Uuid;
 
 use crate::domain::access::{self, Key};
+use crate::domain::attached::ShownAttachment;
 use crate::domain::audit::{Action, AuditRow, Head};
 use crate::domain::decision::DecisionKind;
 use crate::domain::event::EventName;
@@ -243,6 +244,15 @@ fn the_audit_keys_and_errors_are_as_their_schemas_say() {
 
 #[test]
 fn journals_and_what_holds_a_turn_are_as_their_schemas_say() {
+    let shown = ShownAttachment {
+        media_type: "image/png".to_owned(),
+        data: text(),
+        url: text(),
+        name: text(),
+        shortened: true,
+    };
+    let named = ShownAttachment { data: None, url: None, name: None, shortened: false, ..shown.clone() };
+    has_members(&shown, &named);
     let entry = TimelineEntry {
         index: 0,
         at: now(),
@@ -255,6 +265,7 @@ fn journals_and_what_holds_a_turn_are_as_their_schemas_say() {
         interrupt_id: Some(InterruptId(id())),
         message: Some(StartMessage { role: Role::User, content: text() }),
         result: Some(json!({"a": 1})),
+        attachments: vec![shown],
         error: text(),
         shortened: true,
     };
@@ -267,6 +278,7 @@ fn journals_and_what_holds_a_turn_are_as_their_schemas_say() {
         interrupt_id: None,
         message: None,
         result: None,
+        attachments: vec![],
         error: None,
         shortened: false,
         ..entry.clone()

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hitl import ChatMessage, ReActAgent, tool
+from hitl import Attachment, ChatMessage, ReActAgent, tool
 from hitl.agents.abandoned import tell_abandoned
 from hitl.testing import ScriptedChatClient
 from hitl.turn.runtime import current_turn
@@ -71,6 +71,15 @@ async def test_what_a_person_answered_in_the_tool_s_place_is_never_taken_for_an_
     tagged = {"$hitl": "path", "class": "pathlib:Path", "value": "/"}
     assert json.loads(await content({"responded": tagged}) or "") == tagged
     assert await content({"value": {"$hitl": "unheard-of", "value": 1}}) == '{"$hitl":"unheard-of","value":1}'
+
+
+async def test_what_is_attached_by_address_is_told_with_its_message_and_a_mark_as_it_stands() -> None:
+    far = Attachment("image/png", url="https://example.org/far.png", name="far.png")
+    given = abandoned(call({"value": "Sales:\n[attachment 1: sales.png, image/png]"}))
+    given["turns"][0]["message"]["attachments"] = [far.to_dict()]
+    asked, _, came = await told(given)
+    assert (asked.content, asked.attachments) == ("pay it", [far])
+    assert (came.content, came.attachments) == ("Sales:\n[attachment 1: sales.png, image/png]", None)
 
 
 async def test_what_is_left_out_is_said() -> None:

@@ -72,8 +72,8 @@ class Served:
     One that `stands_by` has a `port`, and is not waited for. One that is `started` is so from nothing, and its zygote
     by it, as it is with any environment, descriptor or command of its own.
 
-    A test that passes leaves a store in which all fits together, whatever was killed. That is `checked` when it is over,
-    unless the test has put something else there, or it is to be reached no more.
+    A test that passes leaves a store in which all fits together, whatever was killed. That is `checked` when it is over;
+    not where the test has put something else there, or it is to be reached no more.
     """
 
     started = False
@@ -96,7 +96,7 @@ class Served:
         self._ended = False
         self._api: Api | None = None
         options = {"port": 0, "store": "memory", "log_format": "json", **options}
-        self._store: str | None = str(options["store"]) if checked else None
+        self._store: str | None = options["store"] if checked else None
         # The command line alone reads options from the environment.
         by_variable = any(name.startswith("HITL_") for name in environment or {})
         quick = None if by_variable else self.quick_command(agent, options)

@@ -10,6 +10,7 @@ order up again and again. One with `fail: ` is an error that says the rest.
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
 import os
 import re
@@ -18,7 +19,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field
 
-from hitl import ChatMessage, ReActAgent, TransientError, ask_user_question, interrupt, tool
+from hitl import Attachment, ChatMessage, ReActAgent, TransientError, ask_user_question, interrupt, tool
 from hitl.models.chat_client import ModelReply, ModelRequest
 
 Call = dict[str, Any]
@@ -165,6 +166,20 @@ async def find_order(number: int) -> dict[str, Any]:
     return {"number": number, "item": "Cup, blue", "cents": 4990, "customer": "Ada Lovelace"}
 
 
+@tool
+async def files_of(order: int, files: list[dict[str, str]]) -> list[str | Attachment]:
+    """The files of an order, as the plan has them: `media_type`, `text`, `name`, and `data` instead of a text."""
+    made = (
+        Attachment(
+            file["media_type"],
+            data=file.get("data") or base64.b64encode(file["text"].encode()).decode(),
+            name=file["name"],
+        )
+        for file in files
+    )
+    return [f"Files of {order}:", *made]
+
+
 @tool(requires_approval=True)
 async def refund(order: int, cents: int, reason: str) -> str:
     """Give money back.
@@ -218,5 +233,15 @@ desk = ReActAgent(
     client=DeskModel(),
     model_name="desk",
     name="support_desk",
-    tools=[find_order, refund, send_mail, set_shipping, pay_invoice, escalate, ask_anything, ask_user_question],
+    tools=[
+        find_order,
+        files_of,
+        refund,
+        send_mail,
+        set_shipping,
+        pay_invoice,
+        escalate,
+        ask_anything,
+        ask_user_question,
+    ],
 )

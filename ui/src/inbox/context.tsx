@@ -94,7 +94,7 @@ export function Context({ record, messages, problem }: ContextProps) {
     <div class="context">
       <section aria-label="Conversation">
         <div class="bar"><h2>Conversation</h2><a href={toSession(record.session_id)}>Open the session</a></div>
-        {problem !== null ? <p class="wrong">{problem}</p> : messages === null ? <p class="muted">Loading…</p> : messages.length === 0 ? <p class="muted">Nothing was said before this turn.</p> : <Thread messages={messages.slice(-RECENT)} compact calls={calls} />}
+        {problem !== null ? <p class="wrong">{problem}</p> : messages === null ? <p class="muted">Loading…</p> : messages.length === 0 ? <p class="muted">Nothing was said before this turn.</p> : <Thread messages={recent(messages)} compact calls={calls} />}
       </section>
       {tool !== null && (
         <section aria-label="Earlier decisions">
@@ -104,6 +104,12 @@ export function Context({ record, messages, problem }: ContextProps) {
       )}
     </div>
   );
+}
+
+/** The last ones, and what the open turn is about, with its files, however much that turn has done since. */
+function recent(messages: Message[]): Message[] {
+  const last = messages.slice(-RECENT);
+  return last.length < messages.length ? [...messages.slice(0, -RECENT).filter((message) => message.began), ...last] : last;
 }
 
 function Earlier({ list }: { list: Interrupt[] }) {

@@ -10,6 +10,7 @@ import { age, clock, decider, left, outcome, outcomeTone, questions, ruleName, s
 import { isObject, type Json } from "../json";
 import { Markdown } from "../markdown";
 import { toSession, write, type Box } from "../router";
+import { Attached } from "../sessions/attached";
 import { resultOf } from "../sessions/turn";
 import { onSession } from "../live";
 import { Guard } from "../shell/guard";
@@ -189,6 +190,7 @@ function Became({ record, messages }: { record: Interrupt; messages: Message[] |
     <section class="became" aria-label="What came of it">
       <h2>What came of it</h2>
       <p class={result.failed ? "result bad" : "result"} dir="auto">{result.content ? <Text text={result.content} /> : <span class="muted">The tool returned nothing.</span>}{result.shortened && "…"}</p>
+      <Attached message={result} />
     </section>
   );
 }

@@ -11,7 +11,7 @@ const beginnings: Record<string, string> = {
   "image/webp": "UklGR",
 };
 
-export function Attached({ message }: { message: Message }) {
+export function Attached({ message }: { message: Files }) {
   const all = attachedTo(message);
   if (all.length === 0) return null;
   return (
@@ -21,16 +21,20 @@ export function Attached({ message }: { message: Message }) {
   );
 }
 
-function One({ attachment: { media_type, data, url, name } }: { attachment: Attachment }) {
+/** What may have files: a message, and an entry of a journal. */
+type Files = Pick<Message, "base64_image" | "attachments">;
+
+function One({ attachment: { media_type, data, url, name, shortened } }: { attachment: Attachment }) {
   if (data && media_type in beginnings) return <img src={`data:${media_type};base64,${data}`} alt={name ?? "An image"} />;
   const what = <><Plain text={name ?? "A file"} /> <span class="muted"><Plain text={media_type} /></span></>;
   // Whatever type somebody gave it, it is saved and never opened here.
   if (data !== undefined) return <a href={`data:application/octet-stream;base64,${data}`} download={name ?? "file"}>{what}</a>;
+  if (shortened) return <span>{what} <span class="muted">too large to be shown here</span></span>;
   return <span>{what} <span class="muted">at <Plain text={url ?? ""} /></span></span>;
 }
 
 /** All that is attached, the older member first. */
-export function attachedTo(message: Message): Attachment[] {
+export function attachedTo(message: Files): Attachment[] {
   const image = message.base64_image;
   if (!image) return message.attachments ?? [];
   const data = image.startsWith("data:") ? image.slice(image.indexOf(",") + 1) : image;

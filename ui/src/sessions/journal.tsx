@@ -6,6 +6,7 @@ import { clock } from "../format";
 import { isObject, write, type Json } from "../json";
 import { failed } from "../shell/notices";
 import { Plain, Text } from "../shown";
+import { Attached } from "./attached";
 import type { JournalEntry, Session } from "../types";
 
 export function Journal({ session }: { session: Session }) {
@@ -54,7 +55,7 @@ export function Journal({ session }: { session: Session }) {
 }
 
 function Entry({ entry }: { entry: JournalEntry }) {
-  const { index, at, entry: word, kind, name, location, result, error } = entry;
+  const { index, at, entry: word, kind, name, location, result, error, attachments = [] } = entry;
   return (
     <li class={`entry-${word}`}>
       <span class="number">{index}</span>
@@ -66,9 +67,10 @@ function Entry({ entry }: { entry: JournalEntry }) {
           {at != null && <time dateTime={at}>{clock(at)}</time>}
           {location != null && <span class="where"><Plain text={location} /></span>}
         </p>
-        {isObject(entry["message"]) && typeof entry["message"]["content"] === "string" && <p class="result"><Text text={entry["message"]["content"]} /></p>}
+        {isObject(entry.message) && typeof entry.message["content"] === "string" && <p class="result"><Text text={entry.message["content"]} /></p>}
         {error != null && <p class="result bad"><Text text={textOf(error)} /></p>}
         {result != null && <details><summary>Result</summary><p class="result"><Text text={textOf(result)} /></p></details>}
+        <Attached message={{ attachments }} />
       </div>
     </li>
   );

@@ -3,7 +3,7 @@
 import { api, Problem } from "../api";
 import { isObject, write, type Json } from "../json";
 import type { Step } from "../live";
-import type { JournalEntry, Message, SessionStatus } from "../types";
+import type { Attachment, JournalEntry, Message, SessionStatus } from "../types";
 
 /** As much of a journal as the server gives at once. */
 const ENTRIES = "1000";
@@ -26,12 +26,12 @@ async function journal(session: string): Promise<JournalEntry[]> {
 
 function messageIn(entry: JournalEntry): Message[] {
   const step = entry.path ?? undefined;
-  const about = { ...(step === undefined ? {} : { step }), ...(entry["shortened"] === true ? { shortened: true } : {}) };
-  if (entry.entry === "start") return isObject(entry["message"]) ? [{ ...(entry["message"] as unknown as Message), ...about }] : [];
+  const about = { ...(step === undefined ? {} : { step }), ...(entry.shortened === true ? { shortened: true } : {}), ...files(entry.attachments) };
+  if (entry.entry === "start") return isObject(entry.message) ? [{ ...(entry.message as unknown as Message), ...about, began: true }] : [];
   if (entry.entry !== "step") return [];
   if (entry.kind === "tool") {
     const failed = typeof entry.error === "string" ? { failed: true } : {};
-    return [{ role: "tool", name: entry.name ?? null, tool_call_id: entry.tool_call_id ?? null, content: textOf(entry.error ?? entry.result ?? null), ...failed, ...about }];
+    return [{ role: "tool", name: entry.name ?? null, tool_call_id: entry.tool_call_id ?? null, content: textOf(entry.error ?? entry.result ?? null, entry.attachments), ...failed, ...about }];
   }
   if (entry.kind !== "model") return [];
   const said = isObject(entry.result) ? entry.result["message"] : null;
@@ -44,10 +44,14 @@ function messageIn(entry: JournalEntry): Message[] {
 export function messageOf(step: Step): Message {
   if (step.message !== undefined) return { ...step.message, step: step.step_id };
   const failed = step.error === undefined ? {} : { failed: true };
-  return { role: "tool", name: step.name ?? null, tool_call_id: step.tool_call_id ?? null, content: step.error ?? textOf(step.result ?? null), step: step.step_id, ...failed };
+  return { role: "tool", name: step.name ?? null, tool_call_id: step.tool_call_id ?? null, content: step.error ?? textOf(step.result ?? null, step.attachments), step: step.step_id, ...failed, ...files(step.attachments) };
 }
 
-function textOf(value: Json): string {
+const files = (attachments: Attachment[] | undefined): { attachments?: Attachment[] } => (attachments === undefined ? {} : { attachments });
+
+/** As the model reads it: what stands in a list with files and with nothing else but text is lines. */
+function textOf(value: Json, attachments?: Attachment[]): string {
+  if (attachments !== undefined && Array.isArray(value) && value.every((one) => typeof one === "string")) return value.join("\n");
   return typeof value === "string" ? value : write(value);
 }
 
