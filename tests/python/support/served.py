@@ -72,8 +72,8 @@ class Served:
     One that `stands_by` has a `port`, and is not waited for. One that is `started` is so from nothing, and its zygote
     by it, as it is with any environment, descriptor or command of its own.
 
-    A test that passes leaves a store in which all fits together, whatever was killed. That is `checked` when it is over;
-    not where the test has put something else there, or it is to be reached no more.
+    A test that passes leaves a store in which all fits together, whatever was killed. That is `checked` at its end; not
+    where the test has put something else there, or it is to be reached no more.
     """
 
     started = False
