@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -50,6 +52,18 @@ def gated(mode: Any = "per_call", **config: Any) -> HumanInTheLoopMiddleware[Any
     return HumanInTheLoopMiddleware({"pay": {"allowed_decisions": ALL, **config}}, interrupt_mode=mode)
 
 
+class Watched(ThreadPoolExecutor):
+    """The loop's threads, and what was given to them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.given: list[Any] = []
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Any:
+        self.given.append(fn)
+        return super().submit(fn, *args, **kwargs)
+
+
 # -- approvals ---------------------------------------------------------------------------------------------------------
 
 
@@ -79,6 +93,14 @@ async def test_every_decision_reaches_the_agent_in_its_own_words(mode: Any) -> N
         assert asked["allowed_decisions"] == ALL
         assert asked["args_schema"]["properties"]["cents"]["type"] == "integer"
     assert [asked["tool_call_id"] for asked in run.requests] == ["c00", "c01", "c02", "c03"]
+
+
+async def test_calls_of_a_reply_are_asked_in_its_order_since_no_thread_comes_between() -> None:
+    threads = Watched()
+    asyncio.get_running_loop().set_default_executor(threads)
+    asked = await hitl.run(payer([], PAYS), "go")
+    assert [one.tool_args for one in asked.interrupts] == [args for _, args in PAYS]
+    assert len(threads.given) == 1  # the model, which is a plain function
 
 
 @pytest.mark.parametrize("mode", ["per_call", "batched"])

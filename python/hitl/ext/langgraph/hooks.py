@@ -7,6 +7,7 @@ places where all of them come by are wrapped, once, when this module is imported
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import functools
 import types
 import uuid
@@ -20,6 +21,7 @@ from langgraph.constants import START
 from langgraph.graph import message as graph_messages
 from langgraph.prebuilt.tool_node import ToolNode
 from langgraph.pregel import Pregel, _runner
+from langsmith._internal import _aiter
 
 from hitl.ext.langgraph.inside import in_thread, next_uuid, on_loop
 from hitl.ext.langgraph.models import ask_model, ask_model_in_thread, is_asking
@@ -121,6 +123,23 @@ def _wrap_task_making() -> None:
     _future._ensure_future = ensure_future
 
 
+def _wrap_looking_for_traces() -> None:
+    """LangSmith looks in a thread whether a call of middleware is traced, before and after it. Threads come back in any
+    order, and so the calls of one reply were asked in any; here it looks on the loop, as it does where there are no
+    threads."""
+    in_a_thread = getattr(_aiter, "_default_aio_to_thread", None)
+    if in_a_thread is None:  # a LangSmith of before: calls are asked as its threads come back
+        return
+
+    @functools.wraps(in_a_thread)
+    async def look(context: contextvars.Context, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        if not on_loop():
+            return await in_a_thread(context, function, *args, **kwargs)
+        return context.run(function, *args, **kwargs)
+
+    _aiter._default_aio_to_thread = look
+
+
 def _wrap_plain_middleware() -> None:
     """Middleware that only has plain functions runs in a thread: an agent need not be asked in the way that its author
     did not think of. Agents that exist hold on to the functions, so that these are changed and not replaced."""
@@ -169,4 +188,5 @@ _wrap_tools()
 _wrap_models()
 _wrap_ids()
 _wrap_task_making()
+_wrap_looking_for_traces()
 _wrap_plain_middleware()
