@@ -7,9 +7,9 @@ use tokio::sync::mpsc;
 
 use super::checking::Checker;
 pub use super::checking::problem::{ProblemKind, StoreProblem, StoreProblems};
-use super::copying::batches::{AHEAD, RowBatches, take_all};
+use super::copying::batches::{AHEAD, RowBatches, RowCounts, no_rows, take_all};
 use super::open::Address;
-use super::open_error::OpenError;
+use super::open_error::{OpenError, ServerTrouble};
 use super::postgres::copying::PostgresSource;
 use super::sqlite::copying::SqliteSource;
 
@@ -17,7 +17,7 @@ use super::sqlite::copying::SqliteSource;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checked {
     /// How many rows of each table.
-    pub rows: Vec<(&'static str, u64)>,
+    pub rows: RowCounts,
     /// What does not fit.
     pub problems: StoreProblems,
 }
@@ -35,8 +35,11 @@ pub async fn check(address: &str) -> Result<Checked, OpenError> {
         }
         Address::Sqlite(path) => {
             let source = SqliteSource::beside(&path)?;
-            for what in source.damage()? {
+            for what in source.damage() {
                 checker.found(StoreProblem { kind: ProblemKind::File, session: None, what });
+            }
+            for (session, what) in source.left_alone() {
+                checker.found(StoreProblem { kind: ProblemKind::Asleep, session: Some(session), what });
             }
             let reading = source.read(batches);
             let checked = look(checker, given).await;
@@ -45,6 +48,10 @@ pub async fn check(address: &str) -> Result<Checked, OpenError> {
         }
         Address::Postgres(address) => {
             let source = PostgresSource::beside(&address).await?;
+            if let Some(seq) = source.untold().await? {
+                let what = format!("row {seq} is missing, and what comes after it is bound to it");
+                checker.found(StoreProblem { kind: ProblemKind::Audit, session: None, what });
+            }
             let reading = tokio::spawn(source.read(batches));
             let checked = look(checker, given).await;
             reading.abort();
@@ -55,9 +62,17 @@ pub async fn check(address: &str) -> Result<Checked, OpenError> {
 }
 
 async fn look(mut checker: Checker, batches: RowBatches) -> Result<Checked, OpenError> {
-    let rows = take_all(batches, async |batch| {
+    let mut rows = no_rows();
+    let read = take_all(batches, &mut rows, async |batch| {
         checker.take(&batch);
         Ok(())
     });
-    Ok(Checked { rows: rows.await?, problems: checker.finish() })
+    let problems = match read.await {
+        Ok(()) => checker.finish(),
+        // It could be opened: what cannot be read in it is what was to be found.
+        Err(OpenError::Failed { reason, .. }) => checker.broken_off(&reason),
+        Err(OpenError::Server { trouble: ServerTrouble::Refused(reason), .. }) => checker.broken_off(&reason),
+        Err(error) => return Err(error),
+    };
+    Ok(Checked { rows, problems })
 }

@@ -5,7 +5,7 @@
 
 use tokio::sync::mpsc;
 
-use super::copying::batches::{AHEAD, RowBatch, RowBatches, StoreHead, take_all};
+use super::copying::batches::{AHEAD, RowBatch, RowBatches, RowCounts, StoreHead, no_rows, take_all};
 use super::open::Address;
 use super::open_error::OpenError;
 use super::postgres::copying::{PostgresSource, PostgresTarget};
@@ -15,7 +15,7 @@ use super::sqlite::copying::{SqliteSource, SqliteTarget};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Copied {
     /// How many rows of each table, in the order in which they were copied.
-    pub rows: Vec<(&'static str, u64)>,
+    pub rows: RowCounts,
     /// How many of the sessions wait for somebody.
     pub waiting: u64,
 }
@@ -62,7 +62,8 @@ fn memory() -> OpenError {
 /// Writes all that comes into the store at `to`.
 async fn write(to: &Address, head: StoreHead, batches: RowBatches) -> Result<Copied, OpenError> {
     let mut target = Target::open(to, &head).await?;
-    let rows = take_all(batches, async |batch| target.write(batch).await).await?;
+    let mut rows = no_rows();
+    take_all(batches, &mut rows, async |batch| target.write(batch).await).await?;
     let waiting = target.finish(head).await?;
     Ok(Copied { rows, waiting })
 }

@@ -22,7 +22,8 @@ use self::turns::CheckedTurns;
 use super::copying::batches::RowBatch;
 use super::copying::tables::{AUDIT, Kind};
 use crate::domain::audit::{Action, AuditRow, Verifier};
-use crate::domain::{InterruptId, SessionId, Timestamp};
+use crate::domain::{InterruptId, SessionId, Timestamp, json};
+use crate::store::rows::MAX_AUDITED_DEPTH;
 
 /// Looks at all rows of a store, and tells at the end what does not fit.
 pub(in crate::store) struct Checker {
@@ -85,10 +86,11 @@ impl Checker {
             {
                 // Where, and not what: it may be anybody's secret.
                 let place = format!("{} of a row of {}", column.name, row.table());
+                let (line, byte) = (error.line(), error.column());
                 self.problems.add(StoreProblem {
                     kind: ProblemKind::Unreadable,
-                    session: row.id("session").or_else(|| row.id("id")),
-                    what: format!("{place} is no JSON, from byte {} on", error.column()),
+                    session: row.id(if row.table() == "sessions" { "id" } else { "session" }),
+                    what: format!("{place} is no JSON, from line {line}, byte {byte} on"),
                 });
             }
         }
@@ -111,7 +113,14 @@ impl Checker {
         self.turns.finish(&self.sessions, &mut self.problems);
         self.sessions.finish(&self.turns, &mut self.problems);
         self.lanes.finish(&mut self.problems);
-        self.problems
+        self.problems.sorted()
+    }
+
+    /// After a row that could not be read: of what comes after it nothing is known, nor of what is not there.
+    pub(in crate::store) fn broken_off(mut self, why: &str) -> StoreProblems {
+        let what = format!("nothing could be read any more: {why}");
+        self.problems.say(ProblemKind::Unreadable, None, what);
+        self.problems.sorted()
     }
 }
 
@@ -126,7 +135,9 @@ fn audit_row(row: &CheckedRow) -> Option<AuditRow> {
         interrupt_id: row.id("interrupt").map(InterruptId),
         actor: row.text("actor").map(str::to_owned),
         address: address.transpose().ok()?,
-        details: serde_json::from_str(row.text("details")?).ok()?,
+        // The text has to say one thing only: whoever opens the store in another way reads the text.
+        details: serde_json::from_value(json::read_within(row.text("details")?.as_bytes(), MAX_AUDITED_DEPTH).ok()?)
+            .ok()?,
         prev: row.text("prev")?.to_owned(),
         hash: row.text("hash")?.to_owned(),
     })

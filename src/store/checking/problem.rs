@@ -80,6 +80,14 @@ impl StoreProblems {
         }
     }
 
+    /// The same, in an order in which two of them can be compared.
+    pub(super) fn sorted(mut self) -> Self {
+        self.told.sort_by(|one, other| {
+            (one.session, one.kind.as_str(), &one.what).cmp(&(other.session, other.kind.as_str(), &other.what))
+        });
+        self
+    }
+
     pub(super) fn say(&mut self, kind: ProblemKind, session: Option<Uuid>, what: impl Into<String>) {
         self.add(StoreProblem { kind, session, what: what.into() });
     }

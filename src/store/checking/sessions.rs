@@ -75,7 +75,7 @@ impl CheckedSessions {
     pub(super) fn message(&mut self, row: &CheckedRow, problems: &mut StoreProblems) {
         match row.id("session").and_then(|id| self.0.get_mut(&id)) {
             Some(session) => session.messages.add(row.number("idx").unwrap_or_default()),
-            None => orphan(row, "session", problems),
+            None => orphan(row, NO_SESSION, problems),
         }
     }
 
@@ -151,8 +151,11 @@ impl CheckedSession {
     }
 }
 
-/// Tells that what a row belongs to is not there.
-pub(super) fn orphan(row: &CheckedRow, of: &str, problems: &mut StoreProblems) {
-    let what = format!("a row of {} belongs to a {of} that is not there", row.table());
-    problems.say(ProblemKind::Orphan, row.id("session"), what);
+/// Tells of a row that belongs to nothing: `to` says what should be there.
+pub(super) fn orphan(row: &CheckedRow, to: &str, problems: &mut StoreProblems) {
+    let which = row.id("id").map(|id| format!(" ({id})")).unwrap_or_default();
+    problems.say(ProblemKind::Orphan, row.id("session"), format!("a row of {}{which} belongs to {to}", row.table()));
 }
+
+/// What a row of a session that is gone belongs to.
+pub(super) const NO_SESSION: &str = "a session that is not there";

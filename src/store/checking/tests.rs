@@ -194,6 +194,9 @@ fn a_row_whose_session_or_turn_is_gone() {
     assert_eq!(gone, [(ProblemKind::Orphan, Some(IDLE))]);
     // As SQLite tells of one whose session it does not find.
     assert_eq!(World::whole().clear("turns", 1, "session").found(), [(ProblemKind::Orphan, None)]);
+    // An entry is looked up by its session too.
+    let elsewhere = World::whole().set("journal", 0, "session", &id(IDLE)).found();
+    assert!(elsewhere.contains(&(ProblemKind::Orphan, Some(IDLE))));
     let gone = World::whole().without("turns", 0).found();
     let orphans = gone.iter().filter(|(kind, _)| *kind == ProblemKind::Orphan).count();
     assert_eq!(orphans, 4 + 2);
@@ -257,6 +260,8 @@ fn a_journal_with_a_gap_or_without_an_end() {
 fn notices_that_do_not_go_out_in_order() {
     tells(&World::whole().clear("outbox", 2, "due_at"), ProblemKind::Lane, IDLE);
     tells(&World::whole().set("outbox", 1, "due_at", "8"), ProblemKind::Lane, IDLE);
+    // One that was given up, and is tried again, waits for the one behind it.
+    assert_eq!(World::whole().set("outbox", 1, "seq", "0").problems(), []);
     // Another address is another lane.
     assert_eq!(World::whole().set("outbox", 1, "due_at", "8").set("outbox", 1, "url", "https://b").problems(), []);
     let told = World::whole().clear("outbox", 2, "due_at").problems();
@@ -268,7 +273,8 @@ fn an_audit_that_was_changed() {
     let changed = World::whole().set(AUDIT, 0, "actor", "mallory");
     let left_out = World::whole().without(AUDIT, 0);
     let unreadable = World::whole().set(AUDIT, 1, "action", "danced");
-    for world in [changed, left_out, unreadable] {
+    let says_two_things = World::whole().set(AUDIT, 0, "details", "{\"line\":\"x\",\"line\":\"a\\tb\\n\"}");
+    for world in [changed, left_out, unreadable, says_two_things] {
         assert_eq!(world.found(), [(ProblemKind::Audit, None)]);
     }
 }
@@ -278,7 +284,7 @@ fn what_is_no_json_is_told_and_not_shown() {
     let world = World::whole().set("interrupts", 0, "payload", "{\"token\": \"secret\"");
     tells(&world, ProblemKind::Unreadable, WAITING);
     let [problem] = &world.problems()[..] else { panic!() };
-    assert_eq!(problem.what, "payload of a row of interrupts is no JSON, from byte 18 on");
+    assert_eq!(problem.what, "payload of a row of interrupts is no JSON, from line 1, byte 18 on");
 }
 
 #[test]
@@ -289,4 +295,14 @@ fn thousands_of_problems_are_counted() {
     }
     let found = checker.finish();
     assert_eq!((found.told.len(), found.more), (1000, 500));
+}
+
+#[test]
+fn what_cannot_be_read_to_its_end_is_told_without_what_would_follow_from_it() {
+    let mut checker = Checker::new();
+    // Neither its messages nor its turn came.
+    checker.take(&World::whole().batch(&TABLES[0]));
+    let found = checker.broken_off("the disk is malformed");
+    let told: Vec<_> = found.told.iter().map(|problem| (problem.kind, problem.what.as_str())).collect();
+    assert_eq!(told, [(ProblemKind::Unreadable, "nothing could be read any more: the disk is malformed")]);
 }

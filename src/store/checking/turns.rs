@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::problem::{ProblemKind, StoreProblems};
 use super::row::CheckedRow;
-use super::sessions::{CheckedSessions, Numbers, orphan};
+use super::sessions::{CheckedSessions, NO_SESSION, Numbers, orphan};
 use crate::domain::status::{InterruptStatus, TurnStatus};
 
 #[derive(Default)]
@@ -33,10 +33,10 @@ impl CheckedTurn {
 impl CheckedTurns {
     pub(super) fn turn(&mut self, row: &CheckedRow, sessions: &CheckedSessions, problems: &mut StoreProblems) {
         let (Some(id), Some(session)) = (row.id("id"), row.id("session")) else {
-            return orphan(row, "session", problems);
+            return orphan(row, NO_SESSION, problems);
         };
         if sessions.get(Some(session)).is_none() {
-            orphan(row, "session", problems);
+            orphan(row, NO_SESSION, problems);
         }
         let status = match (row.has("ended_at"), row.has("suspended_code"), row.is("parked")) {
             (true, true, _) => TurnStatus::Suspended,
@@ -56,8 +56,11 @@ impl CheckedTurns {
     }
 
     pub(super) fn entry(&mut self, row: &CheckedRow, problems: &mut StoreProblems) {
-        let Some(turn) = row.id("turn").and_then(|turn| self.0.get_mut(&turn)) else {
-            return orphan(row, "turn", problems);
+        // Entries are looked up by their session too.
+        let session = row.id("session");
+        let turn = row.id("turn").and_then(|turn| self.0.get_mut(&turn));
+        let Some(turn) = turn.filter(|turn| Some(turn.session) == session) else {
+            return orphan(row, "no turn of its session", problems);
         };
         turn.entries.add(row.number("idx").unwrap_or_default());
         let change = match row.text("entry") {
@@ -78,14 +81,14 @@ impl CheckedTurns {
 
     pub(super) fn interrupt(&self, row: &CheckedRow, sessions: &mut CheckedSessions, problems: &mut StoreProblems) {
         let (Some(id), Some(session)) = (row.id("id"), row.id("session")) else {
-            return orphan(row, "session", problems);
+            return orphan(row, NO_SESSION, problems);
         };
         if sessions.get(Some(session)).is_none() {
-            return orphan(row, "session", problems);
+            return orphan(row, NO_SESSION, problems);
         }
         let Some(turn) = row.id("turn").and_then(|turn| self.0.get(&turn)).filter(|turn| turn.session == session)
         else {
-            return orphan(row, "turn", problems);
+            return orphan(row, "no turn of its session", problems);
         };
         if row.text("status") != Some(InterruptStatus::Pending.as_str()) {
             return;

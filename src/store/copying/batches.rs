@@ -22,22 +22,30 @@ pub(in crate::store) struct RowBatch {
 /// What gives batches, or the reason why there is no more.
 pub(in crate::store) type RowBatches = mpsc::Receiver<Result<RowBatch, OpenError>>;
 
-/// Gives each batch to `take`: how many rows there were of each table, in their order.
+/// How many rows there were of each table, in their order.
+pub(in crate::store) type RowCounts = Vec<(&'static str, u64)>;
+
+/// Before the first of them.
+pub(in crate::store) fn no_rows() -> RowCounts {
+    TABLES.iter().map(|table| (table.name, 0)).collect()
+}
+
+/// Gives each batch to `take`, and counts its rows.
 ///
 /// # Errors
 /// That of the store or of `take`, and [`OpenError::BrokenOff`] where they end before they say so.
 pub(in crate::store) async fn take_all(
     mut batches: RowBatches,
+    rows: &mut RowCounts,
     mut take: impl AsyncFnMut(RowBatch) -> Result<(), OpenError>,
-) -> Result<Vec<(&'static str, u64)>, OpenError> {
-    let mut rows: Vec<(&'static str, u64)> = TABLES.iter().map(|table| (table.name, 0)).collect();
+) -> Result<(), OpenError> {
     while let Some(batch) = batches.recv().await {
         let batch = batch?;
         // The last one says that it is: what ends without it was broken off.
         if batch.rows == 0 {
-            return Ok(rows);
+            return Ok(());
         }
-        for (name, count) in &mut rows {
+        for (name, count) in rows.iter_mut() {
             *count += if *name == batch.table.name { batch.rows } else { 0 };
         }
         take(batch).await?;

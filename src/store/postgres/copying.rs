@@ -55,6 +55,14 @@ impl PostgresSource {
         Ok(Self { address: address.clone(), reader: reader(address).await?, _alone: None })
     }
 
+    /// The first row of the audit that is bound and is not there.
+    pub(in crate::store) async fn untold(&self) -> Result<Option<i64>, OpenError> {
+        let untold = "SELECT min(c.seq) FROM hitl.audit_chain c \
+                      WHERE NOT EXISTS (SELECT FROM hitl.deeds d WHERE d.number = c.number)";
+        let row = self.reader.query_one(untold, &[]).await.and_then(|row| row.try_get(0));
+        row.map_err(|error| refused(&self.address, &error))
+    }
+
     pub(in crate::store) async fn head(&self) -> Result<StoreHead, OpenError> {
         let row = self.reader.query_one(sql!("copying/head"), &[]).await;
         let row = row.map_err(|error| refused(&self.address, &error))?;
@@ -233,7 +241,8 @@ async fn alone(address: &PgAddress) -> Result<Client, OpenError> {
 async fn reader(address: &PgAddress) -> Result<Client, OpenError> {
     let reader = connected(address).await?;
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0; \
-                 SET LOCAL idle_in_transaction_session_timeout = 0";
+                 SET LOCAL idle_in_transaction_session_timeout = 0; \
+                 SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout'";
     reader.batch_execute(begin).await.map_err(|error| refused(address, &error))?;
     Ok(reader)
 }

@@ -84,7 +84,7 @@ pub(super) trait Cells {
 }
 
 /// How deep the audit nests: what it tells of is stored elsewhere too, and nests a little deeper here.
-const MAX_AUDITED_DEPTH: usize = MAX_STORED_DEPTH + 2;
+pub(super) const MAX_AUDITED_DEPTH: usize = MAX_STORED_DEPTH + 2;
 
 /// `value` as compact JSON.
 pub(super) fn json(value: &impl Serialize) -> Result<String, Error> {

@@ -59,14 +59,42 @@ impl SqliteSource {
         head(&self.connection).map_err(|error| refused(&self.path, &error))
     }
 
-    /// What SQLite finds damaged in it, a line each.
-    pub(in crate::store) fn damage(&self) -> Result<Vec<String>, OpenError> {
-        let found = || {
-            let mut statement = self.connection.prepare("PRAGMA integrity_check")?;
-            statement.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<Vec<String>>>()
-        };
-        let found = found().map_err(|error| refused(&self.path, &error))?;
-        Ok(found.into_iter().filter(|line| line != "ok").collect())
+    /// What SQLite finds damaged in it, a line each; the last one is why it looked no further.
+    pub(in crate::store) fn damage(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let looked = self.each("PRAGMA integrity_check", |row| {
+            let line: String = row.get(0)?;
+            found.extend((line != "ok").then_some(line));
+            Ok(())
+        });
+        found.extend(looked.err().map(|error| error.to_string()));
+        found
+    }
+
+    /// The sessions of turns that are under way, and that no start would take up: by a column that other stores do not have.
+    pub(in crate::store) fn left_alone(&self) -> Vec<(Uuid, String)> {
+        let mut found = Vec::new();
+        let looked = self.each(
+            "SELECT s.id, t.id FROM turns t JOIN sessions s ON s.seq = t.session \
+             WHERE t.ended_at IS NULL AND NOT t.parked AND t.todo IS NOT 0",
+            |row| {
+                let (session, turn) = (Uuid::from_bytes(row.get(0)?), Uuid::from_bytes(row.get(1)?));
+                found.push((session, format!("turn {turn} is under way, and no server that starts would take it up")));
+                Ok(())
+            },
+        );
+        // What cannot be read here is told where all rows are.
+        drop(looked);
+        found
+    }
+
+    fn each(&self, sql: &str, mut take: impl FnMut(&Row<'_>) -> rusqlite::Result<()>) -> rusqlite::Result<()> {
+        let mut statement = self.connection.prepare(sql)?;
+        let mut rows = statement.query([])?;
+        while let Some(row) = rows.next()? {
+            take(row)?;
+        }
+        Ok(())
     }
 
     /// Sends everything, on a thread of its own, until nobody takes it any more.

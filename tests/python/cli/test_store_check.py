@@ -46,6 +46,8 @@ def test_what_fits_is_said_with_how_much_was_looked_at(file: Path) -> None:
         ("UPDATE turns SET ended_at = 1 WHERE ended_at IS NULL", "turn"),
         ("DELETE FROM journal WHERE idx = 0", "journal"),
         ("UPDATE interrupts SET payload = '{'", "unreadable"),
+        ("UPDATE turns SET id = x'00' WHERE ended_at IS NULL", "unreadable"),
+        ("UPDATE turns SET parked = 0, todo = NULL WHERE ended_at IS NULL", "asleep"),
     ],
 )
 def test_what_does_not_is_told_and_nothing_is_changed(file: Path, statement: str, kind: str) -> None:
@@ -55,8 +57,21 @@ def test_what_does_not_is_told_and_nothing_is_changed(file: Path, statement: str
     assert "not fit" in told
     checked = json.loads(command("store", "check", str(file), "--json", expect=exit_codes.RUNTIME).splitlines()[0])
     assert kind in {problem["kind"] for problem in checked["problems"]}
-    assert all(problem["session_id"] for problem in checked["problems"])
     assert file.read_bytes() == before
+
+
+@pytest.mark.parametrize("table", ["turns", "journal", "events"])
+def test_a_damaged_file_is_told_and_no_mistake_of_who_asks(file: Path, table: str) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        ((size,),) = connection.execute("PRAGMA page_size")
+        ((page,),) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,))
+    with file.open("r+b") as damaged:
+        damaged.seek((page - 1) * size)
+        damaged.write(b"\xff" * 64)
+    told = command("store", "check", str(file), expect=exit_codes.RUNTIME)
+    kinds = {problem["kind"] for problem in json.loads(told.splitlines()[0])["problems"]}
+    assert "file" in kinds, told
 
 
 def test_what_is_no_store_is_an_error_with_what_to_do(tmp_path: Path) -> None:

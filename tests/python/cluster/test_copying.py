@@ -8,6 +8,7 @@ from pathlib import Path
 
 from hitl.cli.store import told
 from tests.python.cluster.test_commands import command
+from tests.python.support import postgres
 from tests.python.support.api import Api, ok, problem, tool_results
 from tests.python.support.served import Served
 
@@ -57,3 +58,15 @@ def test_a_copy_says_what_it_has_copied_and_what_is_in_its_way(tmp_path: Path) -
     )
     assert "same store" in command("store", "copy", str(file), str(other), expect=2)
     assert "there is no store at" in command("store", "copy", str(tmp_path / "none.db"), str(other), expect=2)
+
+
+def test_a_row_of_the_audit_that_is_gone_is_told_by_what_is_bound_to_it(database: str) -> None:
+    with Served("puppet", store=database) as server:
+        server.api.call_tools([{"name": "charge", "args": {"ledger": "/dev/null", "cents": 1}}])
+        rows = ok(server.api.get("/audit"))
+    last = rows[-1]["seq"]
+    postgres.execute(database, "DELETE FROM hitl.deeds WHERE number = (SELECT max(number) FROM hitl.deeds)")
+    checked = json.loads(command("store", "check", database, "--json", expect=1).splitlines()[0])
+    assert [(one["kind"], one["what"]) for one in checked["problems"]] == [
+        ("audit", f"row {last} is missing, and what comes after it is bound to it")
+    ]
