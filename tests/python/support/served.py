@@ -96,7 +96,7 @@ class Served:
         self._ended = False
         self._api: Api | None = None
         options = {"port": 0, "store": "memory", "log_format": "json", **options}
-        self._store: str | None = options["store"] if checked else None
+        self._store: str | Path | None = options["store"] if checked else None
         # The command line alone reads options from the environment.
         by_variable = any(name.startswith("HITL_") for name in environment or {})
         quick = None if by_variable else self.quick_command(agent, options)
@@ -247,9 +247,9 @@ class Served:
             self._condition.notify_all()
 
 
-def unfit(store: str) -> list[Any]:
+def unfit(store: str | Path) -> list[Any]:
     """What of a store does not fit together, whoever has it."""
-    found: list[Any] = _core.check_store(store)["problems"]
+    found: list[Any] = _core.check_store(str(store))["problems"]
     return found
 
 
