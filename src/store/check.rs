@@ -38,9 +38,15 @@ pub async fn check(address: &str) -> Result<Checked, OpenError> {
             for what in source.damage() {
                 checker.found(StoreProblem { kind: ProblemKind::File, session: None, what });
             }
-            for (session, what) in source.left_alone() {
-                checker.found(StoreProblem { kind: ProblemKind::Asleep, session: Some(session), what });
+            match source.left_alone() {
+                Ok(turns) => {
+                    for (session, what) in turns {
+                        checker.found(StoreProblem { kind: ProblemKind::Asleep, session: Some(session), what });
+                    }
+                }
+                Err(error) => checker.unreadable(&format!("turns that are under way: {error}")),
             }
+            checker.counted(source.head());
             let reading = source.read(batches);
             let checked = look(checker, given).await;
             drop(reading.join());
@@ -52,6 +58,7 @@ pub async fn check(address: &str) -> Result<Checked, OpenError> {
                 let what = format!("row {seq} is missing, and what comes after it is bound to it");
                 checker.found(StoreProblem { kind: ProblemKind::Audit, session: None, what });
             }
+            checker.counted(source.head().await);
             let reading = tokio::spawn(source.read(batches));
             let checked = look(checker, given).await;
             reading.abort();

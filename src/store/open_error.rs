@@ -268,7 +268,9 @@ impl OpenError {
             Self::IsDirectory(_) => "name a file inside it, such as sqlite:DIRECTORY/hitl.db",
             Self::ParentMissing { .. } => "make that directory first, or check the path for a typing error",
             Self::Missing(_) => "check the path; hitl serve makes the file when it starts",
-            Self::Older { .. } => "start this version's server on it once, which brings it up to date",
+            Self::Older { .. } => {
+                "start this version's server once, which brings it up to date: on a copy, if it is a backup"
+            }
             Self::Locked { holder: Some(FileHolder { is_server: false, .. }), .. } => {
                 "wait until that process has ended, or name another file"
             }

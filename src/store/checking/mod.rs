@@ -8,6 +8,7 @@ mod lanes;
 pub(in crate::store) mod problem;
 mod row;
 mod sessions;
+mod shape;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -19,11 +20,11 @@ use self::problem::{ProblemKind, StoreProblem, StoreProblems};
 use self::row::CheckedRow;
 use self::sessions::CheckedSessions;
 use self::turns::CheckedTurns;
-use super::copying::batches::RowBatch;
+use super::copying::batches::{RowBatch, StoreHead};
 use super::copying::tables::{AUDIT, Kind};
-use crate::domain::audit::{Action, AuditRow, Verifier};
-use crate::domain::{InterruptId, SessionId, Timestamp, json};
-use crate::store::rows::MAX_AUDITED_DEPTH;
+use super::open_error::OpenError;
+use crate::domain::audit::Verifier;
+use crate::store::kept::KeptForms;
 
 /// Looks at all rows of a store, and tells at the end what does not fit.
 pub(in crate::store) struct Checker {
@@ -32,6 +33,11 @@ pub(in crate::store) struct Checker {
     lanes: CheckedLanes,
     /// `None` once a flaw was found: what follows it cannot be told.
     audit: Option<Verifier>,
+    forms: KeptForms,
+    /// What the store counts with, where it could be read, and the last numbers that its rows have.
+    head: Option<StoreHead>,
+    last_session: i64,
+    last_event: i64,
     problems: StoreProblems,
 }
 
@@ -42,6 +48,10 @@ impl Checker {
             turns: CheckedTurns::default(),
             lanes: CheckedLanes::default(),
             audit: Some(Verifier::new(None)),
+            forms: KeptForms::default(),
+            head: None,
+            last_session: 0,
+            last_event: 0,
             problems: StoreProblems::default(),
         }
     }
@@ -49,6 +59,19 @@ impl Checker {
     /// Something that was found without the rows.
     pub(in crate::store) fn found(&mut self, problem: StoreProblem) {
         self.problems.add(problem);
+    }
+
+    /// Something that could not be read without the rows.
+    pub(in crate::store) fn unreadable(&mut self, what: &str) {
+        self.problems.say(ProblemKind::Unreadable, None, what);
+    }
+
+    /// What the store counts with.
+    pub(in crate::store) fn counted(&mut self, head: Result<StoreHead, OpenError>) {
+        match head {
+            Ok(head) => self.head = Some(head),
+            Err(error) => self.unreadable(&format!("what it counts with: {error}")),
+        }
     }
 
     /// The next rows.
@@ -67,11 +90,19 @@ impl Checker {
 
     fn row(&mut self, row: &CheckedRow) {
         self.check_json(row);
+        let number = |name| row.number(name).unwrap_or_default();
         match row.table() {
-            "sessions" => self.sessions.session(row, &mut self.problems),
+            "sessions" => {
+                self.sessions.session(row);
+                self.last_session = self.last_session.max(number("seq"));
+            }
+            "events" => self.last_event = self.last_event.max(number("number")),
             "messages" => self.sessions.message(row, &mut self.problems),
             "turns" => self.turns.turn(row, &self.sessions, &mut self.problems),
-            "journal" => self.turns.entry(row, &mut self.problems),
+            "journal" => {
+                self.turns.entry(row, &mut self.problems);
+                self.last_event = self.last_event.max(number("event"));
+            }
             "interrupts" => self.turns.interrupt(row, &mut self.sessions, &mut self.problems),
             "outbox" => self.lanes.notice(row),
             AUDIT => self.audited(row),
@@ -80,25 +111,30 @@ impl Checker {
     }
 
     fn check_json(&mut self, row: &CheckedRow) {
+        let unreadable = |what: String| StoreProblem { kind: ProblemKind::Unreadable, session: row.session(), what };
+        let mut is_json = true;
         for (column, text) in row.cells() {
             if column.kind == Kind::Json
                 && let Err(error) = serde_json::from_str::<IgnoredAny>(text)
             {
+                is_json = false;
                 // Where, and not what: it may be anybody's secret.
-                let place = format!("{} of a row of {}", column.name, row.table());
                 let (line, byte) = (error.line(), error.column());
-                self.problems.add(StoreProblem {
-                    kind: ProblemKind::Unreadable,
-                    session: row.id(if row.table() == "sessions" { "id" } else { "session" }),
-                    what: format!("{place} is no JSON, from line {line}, byte {byte} on"),
-                });
+                let what = format!("{} of {} is no JSON, from line {line}, byte {byte} on", column.name, row.place());
+                self.problems.add(unreadable(what));
             }
+        }
+        if let Err(column) = shape::check(row, &self.forms)
+            && is_json
+            && !row.is_orphan_at(&column)
+        {
+            self.problems.add(unreadable(format!("{} cannot be read at its {column}", row.place())));
         }
     }
 
     fn audited(&mut self, row: &CheckedRow) {
         let Some(verifier) = &mut self.audit else { return };
-        let flaw = match audit_row(row) {
+        let flaw = match shape::audited(row) {
             Some(read) => verifier.take(&read).err().map(|flaw| flaw.to_string()),
             None => Some(format!("row {} cannot be read", row.text("seq").unwrap_or("?"))),
         };
@@ -112,8 +148,20 @@ impl Checker {
     pub(in crate::store) fn finish(mut self) -> StoreProblems {
         self.turns.finish(&self.sessions, &mut self.problems);
         self.sessions.finish(&self.turns, &mut self.problems);
+        if let Some(head) = self.head {
+            self.check_count("session", self.last_session, head.last_session);
+            self.check_count("event", self.last_event, head.last_event);
+        }
         self.lanes.finish(&mut self.problems);
         self.problems.sorted()
+    }
+
+    fn check_count(&mut self, what: &str, last: i64, counted: i64) {
+        if last > counted {
+            let what =
+                format!("the last {what} has number {last}, and is counted from {counted}: another would get it again");
+            self.problems.say(ProblemKind::Counter, None, what);
+        }
     }
 
     /// After a row that could not be read: of what comes after it nothing is known, nor of what is not there.
@@ -122,23 +170,4 @@ impl Checker {
         self.problems.say(ProblemKind::Unreadable, None, what);
         self.problems.sorted()
     }
-}
-
-/// `None` where it is none.
-fn audit_row(row: &CheckedRow) -> Option<AuditRow> {
-    let address = row.text("address").map(str::parse);
-    Some(AuditRow {
-        seq: row.text("seq")?.parse().ok()?,
-        at: Timestamp::from_millis(row.number("at")?),
-        action: Action::parse(row.text("action")?)?,
-        session_id: row.id("session").map(SessionId),
-        interrupt_id: row.id("interrupt").map(InterruptId),
-        actor: row.text("actor").map(str::to_owned),
-        address: address.transpose().ok()?,
-        // The text has to say one thing only: whoever opens the store in another way reads the text.
-        details: serde_json::from_value(json::read_within(row.text("details")?.as_bytes(), MAX_AUDITED_DEPTH).ok()?)
-            .ok()?,
-        prev: row.text("prev")?.to_owned(),
-        hash: row.text("hash")?.to_owned(),
-    })
 }

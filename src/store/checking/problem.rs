@@ -30,6 +30,8 @@ pub enum ProblemKind {
     Lane,
     /// A row of the audit was changed, left out or put in.
     Audit,
+    /// Sessions or events are counted from a number that is given away.
+    Counter,
 }
 
 impl ProblemKind {
@@ -47,6 +49,7 @@ impl ProblemKind {
             Self::Journal => "journal",
             Self::Lane => "lane",
             Self::Audit => "audit",
+            Self::Counter => "counter",
         }
     }
 }

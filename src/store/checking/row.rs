@@ -21,6 +21,26 @@ impl CheckedRow {
         self.table.name
     }
 
+    /// Which row it is, for people.
+    pub(super) fn place(&self) -> String {
+        match (self.table(), self.id("id").or(self.id("turn")), self.text("idx")) {
+            ("journal", Some(turn), Some(idx)) => format!("entry {idx} of turn {turn}"),
+            ("messages", _, Some(idx)) => format!("message {idx}"),
+            (table, Some(id), _) => format!("a row of {table} ({id})"),
+            (table, None, _) => format!("a row of {table}"),
+        }
+    }
+
+    /// The session that it is, or belongs to.
+    pub(super) fn session(&self) -> Option<Uuid> {
+        self.id(if self.table() == "sessions" { "id" } else { "session" })
+    }
+
+    /// Whether what it lacks is its session, which is told in other words.
+    pub(super) fn is_orphan_at(&self, column: &str) -> bool {
+        column == "session" && matches!(self.table(), "turns" | "interrupts") && !self.has("session")
+    }
+
     /// The columns that have something.
     pub(super) fn cells(&self) -> impl Iterator<Item = (&'static Column, &str)> {
         self.table.columns.iter().zip(&self.cells).filter_map(|(column, cell)| Some((column, cell.as_deref()?)))

@@ -53,18 +53,12 @@ impl Numbers {
 }
 
 impl CheckedSessions {
-    pub(super) fn session(&mut self, row: &CheckedRow, problems: &mut StoreProblems) {
+    pub(super) fn session(&mut self, row: &CheckedRow) {
         let Some(id) = row.id("id") else { return };
-        let status = row.text("status").and_then(Status::parse);
-        let pending = row.ids("pending");
-        if status.is_none() || pending.is_none() {
-            let what = if status.is_none() { "its status" } else { "its list of what waits" };
-            problems.say(ProblemKind::Unreadable, Some(id), format!("{what} cannot be read"));
-        }
         let seen = CheckedSession {
-            status,
+            status: row.text("status").and_then(Status::parse),
             turn: row.id("turn"),
-            pending: pending.unwrap_or_default().into_iter().collect(),
+            pending: row.ids("pending").unwrap_or_default().into_iter().collect(),
             waiting: BTreeSet::new(),
             counted: row.number("total_messages").unwrap_or_default(),
             messages: Numbers::default(),
@@ -153,8 +147,7 @@ impl CheckedSession {
 
 /// Tells of a row that belongs to nothing: `to` says what should be there.
 pub(super) fn orphan(row: &CheckedRow, to: &str, problems: &mut StoreProblems) {
-    let which = row.id("id").map(|id| format!(" ({id})")).unwrap_or_default();
-    problems.say(ProblemKind::Orphan, row.id("session"), format!("a row of {}{which} belongs to {to}", row.table()));
+    problems.say(ProblemKind::Orphan, row.id("session"), format!("{} belongs to {to}", row.place()));
 }
 
 /// What a row of a session that is gone belongs to.

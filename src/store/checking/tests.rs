@@ -6,14 +6,66 @@ use uuid::Uuid;
 
 use super::problem::ProblemKind;
 use super::*;
-use crate::domain::audit::{Deed, Head};
+use crate::domain::audit::{Action, AuditRow, Deed, Head};
 use crate::domain::seeds::Random;
+use crate::domain::{SessionId, Timestamp};
 use crate::store::copying::lines;
 use crate::store::copying::tables::{TABLES, Table};
 
 const WAITING: u128 = 1;
 const IDLE: u128 = 2;
 const FAILED: u128 = 3;
+
+/// What a row has where a test does not care: enough to be read.
+const ANY: [(&str, &[(&str, &str)]); 7] = [
+    ("sessions", &[("seq", "1"), ("agent", "a"), ("created_at", "1"), ("updated_at", "1")]),
+    ("messages", &[("message", r#"{"role": "user", "content": "hello"}"#)]),
+    (
+        "turns",
+        &[
+            ("message", r#"{"role": "user", "content": "hello"}"#),
+            ("created_at", "1"),
+            ("epoch", "1"),
+            ("recoveries", "0"),
+            ("worked_ms", "0"),
+            ("parked", "f"),
+        ],
+    ),
+    ("journal", &[("at", "1")]),
+    (
+        "interrupts",
+        &[
+            ("seq", "1"),
+            ("type", "custom"),
+            ("payload", "{}"),
+            ("built_in_schema", "f"),
+            ("created_at", "1"),
+            ("lets_run", "f"),
+        ],
+    ),
+    (
+        "outbox",
+        &[
+            ("reminder", "0"),
+            ("event", "session.idle"),
+            ("body", "{}"),
+            ("created_at", "1"),
+            ("leased", "f"),
+            ("attempts", "0"),
+        ],
+    ),
+    ("keys", &[("seq", "1"), ("name", "ada"), ("scopes", "[\"read\"]"), ("key_groups", "[]"), ("created_at", "1")]),
+];
+
+/// What an entry of that kind has besides.
+fn body(entry: &str) -> &'static [(&'static str, &'static str)] {
+    match entry {
+        "start" => &[("body", r#"["code", "3.11"]"#)],
+        "ask" => &[("path", "0"), ("kind", "interrupt"), ("name", "ask")],
+        "answer" => &[("body", "true")],
+        _ => &[],
+    }
+}
 
 /// A store's rows, as somebody could have written them.
 struct World(BTreeMap<&'static str, Vec<BTreeMap<&'static str, String>>>);
@@ -28,7 +80,8 @@ fn list(ids: &[u128]) -> String {
 
 impl World {
     fn add(&mut self, table: &'static str, cells: &[(&'static str, &str)]) {
-        let row = cells.iter().map(|(name, text)| (*name, (*text).to_owned())).collect();
+        let any = ANY.iter().find(|(name, _)| *name == table).map(|(_, cells)| *cells).unwrap_or_default();
+        let row = any.iter().chain(cells).map(|(name, text)| (*name, (*text).to_owned())).collect();
         self.0.entry(table).or_default().push(row);
     }
 
@@ -38,14 +91,22 @@ impl World {
         let mut world = Self(BTreeMap::new());
         let waits = [("status", "interrupted"), ("pending", &list(&[21])), ("total_messages", "2")];
         world.add("sessions", &[&[("id", id(WAITING).as_str()), ("turn", &id(11))], &waits[..]].concat());
-        world.add("sessions", &[("id", &id(IDLE)), ("status", "idle"), ("total_messages", "0"), ("response", "{}")]);
+        world.add(
+            "sessions",
+            &[
+                ("id", &id(IDLE)),
+                ("status", "idle"),
+                ("total_messages", "0"),
+                ("response", "{\"role\": \"assistant\", \"content\": \"done\"}"),
+            ],
+        );
         let failed = [("status", "error"), ("turn", &id(13)), ("pending", &list(&[23])), ("total_messages", "0")];
         world.add("sessions", &[&[("id", id(FAILED).as_str())], &failed[..]].concat());
         for idx in ["0", "1"] {
-            world.add("messages", &[("session", &id(WAITING)), ("idx", idx), ("message", "{}")]);
+            world.add("messages", &[("session", &id(WAITING)), ("idx", idx)]);
         }
-        world.add("turns", &[("id", &id(11)), ("session", &id(WAITING)), ("parked", "t"), ("message", "{}")]);
-        let over = [("ended_at", "5"), ("compacted", "t"), ("message", "{}")];
+        world.add("turns", &[("id", &id(11)), ("session", &id(WAITING)), ("parked", "t")]);
+        let over = [("ended_at", "5"), ("compacted", "t")];
         world.add("turns", &[&[("id", id(12).as_str()), ("session", &id(IDLE))], &over[..]].concat());
         let suspended = [("ended_at", "5"), ("suspended_code", "c"), ("compacted", "f")];
         world.add("turns", &[&[("id", id(13).as_str()), ("session", &id(FAILED))], &suspended[..]].concat());
@@ -56,7 +117,7 @@ impl World {
             world.entry(session, turn, "1", "ask", Some(asked + 10));
             world.entry(session, turn, "0", "start", None);
             let (session, turn) = (id(session), id(turn));
-            let interrupt = [("session", session.as_str()), ("turn", &turn), ("payload", "{}")];
+            let interrupt = [("session", session.as_str()), ("turn", &turn)];
             let due = if asked == 21 { vec![("due_at", "9")] } else { vec![] };
             let pending = [("status", "pending"), ("expires_at", "9")];
             world.add("interrupts", &[&[("id", id(asked).as_str())], &interrupt[..], &pending, &due].concat());
@@ -66,7 +127,8 @@ impl World {
         for (seq, status, due) in
             [("1", "delivered", None), ("3", "pending", None), ("2", "pending", Some(("due_at", "7")))]
         {
-            let notice = [("session", id(IDLE)), ("seq", seq.to_owned()), ("status", status.to_owned())];
+            let notice =
+                [("session", id(IDLE)), ("id", id(31)), ("seq", seq.to_owned()), ("status", status.to_owned())];
             let mut cells: Vec<(&'static str, &str)> =
                 notice.iter().map(|(name, text)| (*name, text.as_str())).collect();
             cells.push(("url", "https://example.org/a?token=secret"));
@@ -87,6 +149,7 @@ impl World {
         let (session, turn, interrupt) = (id(session), id(turn), interrupt.map(id));
         let mut cells = vec![("session", session.as_str()), ("turn", &turn), ("idx", idx), ("entry", entry)];
         cells.extend(interrupt.as_deref().map(|interrupt| ("interrupt", interrupt)));
+        cells.extend(body(entry));
         self.add("journal", &cells);
     }
 
@@ -284,7 +347,67 @@ fn what_is_no_json_is_told_and_not_shown() {
     let world = World::whole().set("interrupts", 0, "payload", "{\"token\": \"secret\"");
     tells(&world, ProblemKind::Unreadable, WAITING);
     let [problem] = &world.problems()[..] else { panic!() };
-    assert_eq!(problem.what, "payload of a row of interrupts is no JSON, from line 1, byte 18 on");
+    assert_eq!(
+        problem.what,
+        format!("payload of a row of interrupts ({}) is no JSON, from line 1, byte 18 on", id(21))
+    );
+}
+
+#[test]
+fn what_a_server_could_not_read_is_told_by_its_column_alone() {
+    let message = r#"{"role": "user", "content": {"token": "secret"}}"#;
+    for (table, place, column, text, session, named) in [
+        ("sessions", 0, "status", "secret", WAITING, format!("a row of sessions ({})", id(WAITING))),
+        ("sessions", 1, "response", r#""secret""#, IDLE, format!("a row of sessions ({})", id(IDLE))),
+        ("messages", 1, "message", message, WAITING, "message 1".to_owned()),
+        ("turns", 1, "message", message, IDLE, format!("a row of turns ({})", id(12))),
+        ("turns", 1, "recoveries", "-1", IDLE, format!("a row of turns ({})", id(12))),
+        ("journal", 3, "body", r#"{"secret": 1}"#, WAITING, format!("entry 0 of turn {}", id(11))),
+        ("journal", 0, "kind", "", WAITING, format!("entry 3 of turn {}", id(11))),
+        ("interrupts", 1, "allowed_decisions", r#"["secret"]"#, WAITING, format!("a row of interrupts ({})", id(31))),
+        ("interrupts", 1, "status", "secret", WAITING, format!("a row of interrupts ({})", id(31))),
+        ("outbox", 0, "event", "secret", IDLE, format!("a row of outbox ({})", id(31))),
+    ] {
+        let world = match text {
+            "" => World::whole().clear(table, place, column),
+            _ => World::whole().set(table, place, column, text),
+        };
+        let problems = world.problems();
+        let problem = problems.iter().find(|problem| problem.kind == ProblemKind::Unreadable).unwrap();
+        assert_eq!(problem.session, Some(Uuid::from_u128(session)), "{table}.{column}");
+        // A step that has no kind is no step, which is seen behind all of its columns.
+        let said = if text.is_empty() { "interrupt" } else { column };
+        assert_eq!(problem.what, format!("{named} cannot be read at its {said}"));
+        assert!(!problem.what.contains("secret"), "{}", problem.what);
+    }
+}
+
+#[test]
+fn a_key_of_which_nobody_can_tell_what_it_may_do() {
+    let digest = format!("\\x{}", "0".repeat(64));
+    let mut world = World::whole();
+    world.add("keys", &[("id", &id(41)), ("digest", &digest)]);
+    assert_eq!(world.problems(), []);
+    for (column, text) in [("scopes", r#"["danced"]"#), ("key_groups", "7"), ("digest", "\\x00")] {
+        world.row("keys", 0).insert(column, text.to_owned());
+        assert_eq!(world.found(), [(ProblemKind::Unreadable, None)], "{column}");
+        world.0.remove("keys");
+        world.add("keys", &[("id", &id(41)), ("digest", &digest)]);
+    }
+}
+
+#[test]
+fn numbers_that_would_be_given_away_twice() {
+    let counted = |last_session, last_event| {
+        let mut checker = Checker::new();
+        checker.counted(Ok(StoreHead { id: [0; 16], last_event, swept: 0, last_session }));
+        let world = World::whole().set("sessions", 2, "seq", "7").set("journal", 2, "event", "40");
+        TABLES.iter().for_each(|table| checker.take(&world.batch(table)));
+        checker.finish().told.iter().map(|problem| problem.kind).collect::<Vec<_>>()
+    };
+    assert_eq!(counted(7, 40), []);
+    assert_eq!(counted(6, 40), [ProblemKind::Counter]);
+    assert_eq!(counted(7, 39), [ProblemKind::Counter]);
 }
 
 #[test]

@@ -1,9 +1,11 @@
-//! Values as PostgreSQL gives and takes them. SQLite gives them as they are.
+//! Values as PostgreSQL gives and takes them, in rows and in lines of `COPY`. SQLite gives them as they are.
 
 use std::borrow::Cow;
 
 use tokio_postgres::types::FromSqlOwned;
 use uuid::Uuid;
+
+use crate::store::copying::lines;
 
 /// What a cell can hold as it is, and how it is there.
 pub(in crate::store) trait Readable: Sized {
@@ -12,33 +14,65 @@ pub(in crate::store) trait Readable: Sized {
 
     /// What it stands for; `Err` says why it is not what it should be.
     fn read(stored: Self::Stored) -> Result<Self, String>;
+
+    /// What the cell of a line ([`lines::cells`]) stands for, `None` being nothing; `Err` as of [`Self::read`].
+    fn parse(cell: Option<&str>) -> Result<Self, String>;
 }
 
 macro_rules! readable {
-    ($type:ty, $stored:ty, $read:expr) => {
+    ($type:ty, $stored:ty, $parse:expr, $read:expr) => {
         impl Readable for $type {
             type Stored = $stored;
 
             fn read(stored: $stored) -> Result<Self, String> {
                 $read(stored)
             }
+
+            fn parse(cell: Option<&str>) -> Result<Self, String> {
+                Self::read($parse(cell.ok_or("nothing stands there")?)?)
+            }
         }
     };
 }
 
-readable!(i64, i64, Ok);
-readable!(bool, bool, Ok);
-readable!(u32, i64, |number: i64| u32::try_from(number).map_err(|error| format!("{error}")));
-readable!(String, String, |text| Ok(with_nulls(text)));
-readable!(Vec<u8>, Vec<u8>, Ok);
-readable!([u8; 16], Uuid, |id: Uuid| Ok(id.into_bytes()));
-readable!([u8; 32], Vec<u8>, |bytes: Vec<u8>| bytes.try_into().map_err(|_| "not 32 bytes".to_owned()));
+readable!(i64, i64, number, Ok);
+readable!(bool, bool, truth, Ok);
+readable!(u32, i64, number, |number: i64| u32::try_from(number).map_err(|error| format!("{error}")));
+readable!(String, String, |text: &str| Ok::<_, String>(text.to_owned()), |text| Ok(with_nulls(text)));
+readable!(Vec<u8>, Vec<u8>, bytes, Ok);
+readable!([u8; 16], Uuid, id, |id: Uuid| Ok(id.into_bytes()));
+readable!([u8; 32], Vec<u8>, bytes, |bytes: Vec<u8>| bytes.try_into().map_err(|_| "not 32 bytes".to_owned()));
+
+fn number(text: &str) -> Result<i64, String> {
+    text.parse().map_err(|error| format!("{error}"))
+}
+
+fn truth(text: &str) -> Result<bool, String> {
+    match text {
+        "t" => Ok(true),
+        "f" => Ok(false),
+        _ => Err("neither t nor f".to_owned()),
+    }
+}
+
+fn id(text: &str) -> Result<Uuid, String> {
+    text.parse().map_err(|error| format!("{error}"))
+}
+
+fn bytes(text: &str) -> Result<Vec<u8>, String> {
+    let digits = text.strip_prefix("\\x").ok_or("no bytes")?;
+    lines::unhex(digits).ok_or_else(|| "no bytes".to_owned())
+}
 
 impl<T: Readable> Readable for Option<T> {
     type Stored = Option<T::Stored>;
 
     fn read(stored: Self::Stored) -> Result<Self, String> {
         stored.map(T::read).transpose()
+    }
+
+    fn parse(cell: Option<&str>) -> Result<Self, String> {
+        cell.map(|text| T::parse(Some(text))).transpose()
     }
 }
 

@@ -9,6 +9,7 @@ use rusqlite::functions::FunctionFlags;
 use rusqlite::types::{FromSqlError, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
+use super::path::with_suffix;
 use crate::domain::search::Needle;
 use crate::domain::{Error, SessionId, naming};
 use crate::faults::Rule;
@@ -52,9 +53,29 @@ pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
     as_reader(open(path)?)
 }
 
-/// Opens the existing file at `path` for reading, whoever else has it.
+/// Opens the existing file at `path` for reading, whoever else has it; also where nothing can be made beside it, such as a
+/// backup on a disk that is read only, as long as no log belongs to it.
 pub(super) fn open_for_reading(path: &Path) -> rusqlite::Result<Connection> {
-    as_reader(open_with(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?)
+    let opened = open_with(path, OpenFlags::SQLITE_OPEN_READ_ONLY).and_then(as_reader);
+    let Err(error) = &opened else { return opened };
+    let is_walled = matches!(error.sqlite_error_code(), Some(ErrorCode::CannotOpen | ErrorCode::ReadOnly));
+    match is_walled.then(|| as_immutable(path)).flatten() {
+        Some(uri) => {
+            as_reader(open_with(Path::new(&uri), OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI)?)
+        }
+        None => opened,
+    }
+}
+
+/// The file's name as one that nobody writes; `None` where it has a log, without which it is not whole.
+fn as_immutable(path: &Path) -> Option<String> {
+    let is_empty = |suffix| match std::fs::metadata(with_suffix(path, suffix)) {
+        Ok(metadata) => metadata.len() == 0,
+        Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+    };
+    let mut uri = url::Url::from_file_path(path).ok().filter(|_| is_empty("-wal") && is_empty("-journal"))?;
+    uri.set_query(Some("immutable=1"));
+    Some(uri.into())
 }
 
 fn as_reader(connection: Connection) -> rusqlite::Result<Connection> {

@@ -72,7 +72,7 @@ impl SqliteSource {
     }
 
     /// The sessions of turns that are under way, and that no start would take up: by a column that other stores do not have.
-    pub(in crate::store) fn left_alone(&self) -> Vec<(Uuid, String)> {
+    pub(in crate::store) fn left_alone(&self) -> Result<Vec<(Uuid, String)>, OpenError> {
         let mut found = Vec::new();
         let looked = self.each(
             "SELECT s.id, t.id FROM turns t JOIN sessions s ON s.seq = t.session \
@@ -83,9 +83,7 @@ impl SqliteSource {
                 Ok(())
             },
         );
-        // What cannot be read here is told where all rows are.
-        drop(looked);
-        found
+        looked.map(|()| found).map_err(|error| refused(&self.path, &error))
     }
 
     fn each(&self, sql: &str, mut take: impl FnMut(&Row<'_>) -> rusqlite::Result<()>) -> rusqlite::Result<()> {

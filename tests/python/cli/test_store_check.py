@@ -47,6 +47,10 @@ def test_what_fits_is_said_with_how_much_was_looked_at(file: Path) -> None:
         ("DELETE FROM journal WHERE idx = 0", "journal"),
         ("UPDATE interrupts SET payload = '{'", "unreadable"),
         ("UPDATE turns SET id = x'00' WHERE ended_at IS NULL", "unreadable"),
+        ("UPDATE interrupts SET payload = '[]'", "unreadable"),
+        ("UPDATE journal SET entry = 'strat' WHERE entry = 'start'", "unreadable"),
+        ("UPDATE session_counters SET last_seq = 1", "counter"),
+        ("DELETE FROM last_told", "unreadable"),
         ("UPDATE turns SET parked = 0, todo = NULL WHERE ended_at IS NULL", "asleep"),
     ],
 )
@@ -72,6 +76,19 @@ def test_a_damaged_file_is_told_and_no_mistake_of_who_asks(file: Path, table: st
     told = command("store", "check", str(file), expect=exit_codes.RUNTIME)
     kinds = {problem["kind"] for problem in json.loads(told.splitlines()[0])["problems"]}
     assert "file" in kinds, told
+
+
+def test_a_backup_is_looked_at_where_nothing_can_be_made_beside_it(file: Path) -> None:
+    with closing(sqlite3.connect(file)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for beside in ("-wal", "-shm"):
+        Path(f"{file}{beside}").unlink(missing_ok=True)
+    # As on a disk that is read only: root could write wherever it is forbidden.
+    Path(f"{file}-shm").symlink_to("nowhere/nothing")
+    assert json.loads(command("store", "check", str(file), "--json"))["problems"] == []
+    # With a log, what the file has alone is not all of it.
+    Path(f"{file}-wal").write_bytes(b"\x37\x7f\x06\x82" + bytes(60))
+    assert "cannot be opened" in command("store", "check", str(file), "--json", expect=exit_codes.USAGE)
 
 
 def test_what_is_no_store_is_an_error_with_what_to_do(tmp_path: Path) -> None:
