@@ -18,6 +18,7 @@ __all__ = [
     "Server",
     "StoredSessions",
     "__version__",
+    "adopt_store",
     "check_attachment",
     "check_decision",
     "check_json",
@@ -497,6 +498,14 @@ def migrate_store(address: str, role: str | None = None) -> tuple[int | None, in
 
 def check_attachment(media_type: str, data: str | None, url: str | None) -> None:
     """Raises `ValueError` for what is wrong with an attachment, naming the field."""
+
+def adopt_store(address: str) -> dict[str, Any]:
+    """Lets servers send the notices of a database that was restored or copied elsewhere.
+
+    `was_restored`, whether it was (otherwise nothing was changed), and how many there are of `notices`, with
+    `oldest_notice` (when the first was written, or None), of turns `under_way`, and of sessions `waiting`. Raises
+    `StoreError`.
+    """
 
 def check_store(address: str) -> dict[str, Any]:
     """Looks whether what the store at `address` holds fits together, whoever has it.

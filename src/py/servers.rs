@@ -20,7 +20,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 /// Who has the store at `address`, the first that came first. Raises `StoreError`.
 #[pyfunction]
 fn list_servers<'py>(py: Python<'py>, address: &str) -> PyResult<Bound<'py, PyAny>> {
-    let found = with(py, address, async |address| servers::list(&address).await)?;
+    let found = on_database(py, address, ONLY_THERE, async |address| servers::list(&address).await)?;
     let found: Vec<Value> = found.iter().map(record).collect();
     Ok(pythonize::pythonize(py, &found)?)
 }
@@ -30,7 +30,7 @@ fn list_servers<'py>(py: Python<'py>, address: &str) -> PyResult<Bound<'py, PyAn
 #[pyfunction]
 fn drain_server(py: Python<'_>, address: &str, id: &str) -> PyResult<bool> {
     let id = ServerId(id.parse().map_err(|_| pyo3::exceptions::PyValueError::new_err(format!("{id:?} is no id")))?);
-    with(py, address, async |address| servers::drain(&address, id).await)
+    on_database(py, address, ONLY_THERE, async |address| servers::drain(&address, id).await)
 }
 
 fn record(server: &OtherServer) -> Value {
@@ -50,17 +50,19 @@ fn record(server: &OtherServer) -> Value {
     })
 }
 
-fn with<T: Send>(
+const ONLY_THERE: &str = "only a database has servers beside each other";
+
+/// Does `work` on the database at `address`; what is none is refused, for the reason given.
+pub(super) fn on_database<T: Send>(
     py: Python<'_>,
     address: &str,
+    why_none_other: &str,
     work: impl AsyncFnOnce(PgAddress) -> Result<T, OpenError> + Send,
 ) -> PyResult<T> {
     let runtime = runtime()?;
     let done = py.detach(|| match Address::parse(address)? {
         Address::Postgres(address) => runtime.block_on(work(*address)),
-        Address::Memory | Address::Sqlite(_) => {
-            Err(OpenError::InvalidAddress("only a database has servers beside each other".to_owned()))
-        }
+        Address::Memory | Address::Sqlite(_) => Err(OpenError::InvalidAddress(why_none_other.to_owned())),
     });
     done.map_err(|error| open_error(py, &error))
 }

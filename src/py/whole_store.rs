@@ -1,14 +1,18 @@
-//! A store as a whole: copied into another one, for `hitl store copy`, and looked at, for `hitl store check`.
+//! A store as a whole: copied into another one, for `hitl store copy`, looked at, for `hitl store check`, and made the one that
+//! is served, for `hitl store adopt`.
 
 use pyo3::prelude::*;
 use serde_json::{Value, json};
 
 use super::errors::open_error;
 use super::runtime::runtime;
+use super::servers::on_database;
+use crate::store::postgres::adopting;
 use crate::store::{check, copy};
 
 /// Adds the functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(adopt_store, module)?)?;
     module.add_function(wrap_pyfunction!(check_store, module)?)?;
     module.add_function(wrap_pyfunction!(copy_store, module)?)
 }
@@ -21,6 +25,24 @@ fn copy_store<'py>(py: Python<'py>, source: &str, target: &str) -> PyResult<Boun
     let copied = py.detach(|| runtime.block_on(copy::copy(source, target)));
     let copied = copied.map_err(|error| open_error(py, &error))?;
     Ok(pythonize::pythonize(py, &json!({"waiting": copied.waiting, "rows": by_table(copied.rows)}))?)
+}
+
+/// Lets servers send the notices of a database that was restored or copied elsewhere: `was_restored`, whether it was, and how
+/// many there are of `notices`, with `oldest_notice` (a time, or null), of turns `under_way` and of sessions
+/// that are `waiting`. Raises `StoreError`.
+#[pyfunction]
+fn adopt_store<'py>(py: Python<'py>, address: &str) -> PyResult<Bound<'py, PyAny>> {
+    let adopted = on_database(py, address, "only a database is seen to be restored", async |address| {
+        adopting::adopt(&address).await
+    })?;
+    let told = json!({
+        "was_restored": adopted.was_restored,
+        "notices": adopted.notices,
+        "oldest_notice": adopted.oldest_notice.map(|at| at.to_string()),
+        "under_way": adopted.under_way,
+        "waiting": adopted.waiting,
+    });
+    Ok(pythonize::pythonize(py, &told)?)
 }
 
 /// Looks whether what the store at `address` holds fits together, whoever has it: `rows`, how many there are of each table,

@@ -12,6 +12,8 @@ pub struct OutboxFigures {
     pub pending: usize,
     /// When the first of them was written.
     pub oldest: Option<Timestamp>,
+    /// Whether none goes out: the store was restored from another one, and nobody has adopted it.
+    pub is_held: bool,
 }
 
 /// What can be read of notices.

@@ -14,12 +14,47 @@ from hitl.cli.connection import AsJson
 from hitl.cli.output import Failure, print_json, wants_json
 from hitl.errors import StoreError
 
-app = typer.Typer(help="Check a store, or copy it into another one.", no_args_is_help=True)
+app = typer.Typer(help="Check a store, copy it into another one, or adopt a restored one.", no_args_is_help=True)
 
 
 @app.callback()
 def _group() -> None:
-    """Check a store, or copy it into another one."""
+    """Check a store, copy it into another one, or adopt a restored one."""
+
+
+@app.command("adopt")
+def adopt(
+    store: Annotated[str, typer.Argument(metavar="STORE", help="postgresql://USER@HOST/DATABASE, restored or copied.")],
+    json: AsJson = False,
+) -> None:
+    """Make a database that was restored or copied elsewhere the one that is served: its notices go out from now on.
+
+    Until then its servers send no webhook. Says what may happen a second time.
+    """
+    from hitl import _core
+
+    with _naming("check the address"):
+        adopted = _core.adopt_store(store)
+    if wants_json(json):
+        print_json(adopted)
+        return
+    typer.echo(told_of_adopting(adopted))
+
+
+def told_of_adopting(adopted: dict[str, Any]) -> str:
+    """What is said of a database that was adopted."""
+    if not adopted["was_restored"]:
+        return "This database is where it was served before: there is nothing to adopt."
+    lines = ["Adopted. What happened after the backup is not in it, and may happen again:"]
+    if adopted["notices"]:
+        notices = _many(adopted["notices"], "notice")
+        lines.append(f"- {notices} that the original may have sent, the first of {adopted['oldest_notice']}.")
+    if adopted["under_way"]:
+        lines.append(f"- steps of {_many(adopted['under_way'], 'turn')} that {_were(adopted['under_way'])} at work.")
+    if adopted["waiting"]:
+        lines.append(f"- questions of {_many(adopted['waiting'], 'session')}, which somebody may have answered.")
+    lines.append("Serve this database or the original, not both.")
+    return "\n".join(lines)
 
 
 @app.command("check")
@@ -99,6 +134,10 @@ def _naming(hint: str) -> Iterator[None]:
         yield
     except StoreError as error:
         raise Failure(str(error), error.hint or hint, exit_codes.USAGE) from error
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
 def _many(count: int, one: str, many: str | None = None) -> str:

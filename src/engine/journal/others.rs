@@ -119,7 +119,11 @@ impl Engine {
         };
         if followed.access != Some(look.access) {
             match self.access.changed_elsewhere().await {
-                Ok(()) => followed.access = Some(look.access),
+                Ok(()) => {
+                    followed.access = Some(look.access);
+                    // Its notices go out once a store is adopted, which is told in the same way.
+                    self.telling.take_over_outbox();
+                }
                 Err(error) => {
                     tracing::warn!(%error, "keys or a policy that may have changed elsewhere could not be read yet")
                 }

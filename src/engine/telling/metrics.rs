@@ -328,6 +328,11 @@ impl Notifier {
                     ready.count,
                 ),
                 Family::gauge("hitl_ready_age_seconds", "For how long the first of them could have.", age),
+                Family::gauge(
+                    "hitl_outbox_held",
+                    "1 where no notice goes out: the store was restored from another one, and not adopted.",
+                    u64::from(outbox.is_held),
+                ),
             ]);
         }
         families.extend(self.counters.plain());

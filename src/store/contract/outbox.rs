@@ -192,7 +192,7 @@ async fn the_figures_are_of_what_is_pending(it: Fixture) {
     let scheduled = Notice { status: NoticeStatus::Scheduled, ..notice(2, 1) };
     insert(&it, [delivered, scheduled, notice(4, 1), notice(3, 1)]).await;
     let figures = it.upkeep().outbox_figures().await.unwrap();
-    assert_eq!(figures, OutboxFigures { pending: 2, oldest: Some(at(4)) });
+    assert_eq!(figures, OutboxFigures { pending: 2, oldest: Some(at(4)), is_held: false });
 }
 
 async fn what_was_settled_long_ago_is_swept(it: Fixture) {

@@ -75,7 +75,7 @@ impl UpkeepReader for MemoryState {
 
     fn outbox_figures(&self) -> Result<OutboxFigures, Error> {
         let oldest = self.pending_notices().next().map(|notice| notice.created_at);
-        Ok(OutboxFigures { pending: self.pending_notices().count(), oldest })
+        Ok(OutboxFigures { pending: self.pending_notices().count(), oldest, is_held: false })
     }
 }
 

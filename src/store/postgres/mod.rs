@@ -5,6 +5,7 @@
 //! trip. No transaction of ours is open while a process thinks.
 
 mod address;
+pub mod adopting;
 mod asking;
 mod backend;
 mod cells;

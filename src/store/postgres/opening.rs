@@ -14,6 +14,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003_servers.sql"),
     include_str!("migrations/0004_policy.sql"),
     include_str!("migrations/0005_roles.sql"),
+    include_str!("migrations/0006_home.sql"),
 ];
 /// The version of the schema that this build reads and writes.
 pub(super) const NEWEST: i32 = MIGRATIONS.len() as i32;
@@ -45,8 +46,9 @@ pub(super) async fn open(address: &PgAddress) -> Result<Connection, OpenError> {
         make(address, &mut connection, 0).await?;
     }
     check_schema(address, &mut connection).await?;
-    let rebased = connection.run(Frame::Commit, vec![SqlCall::new(sql!("store/rebase"), vec![])]).await;
-    rebased.map_err(|failed| failed_text(address, &failed))?;
+    let calls = vec![SqlCall::new(sql!("store/rebase"), vec![]), SqlCall::new(sql!("store/settle"), vec![])];
+    let opened = connection.run(Frame::Commit, calls).await;
+    opened.map_err(|failed| failed_text(address, &failed))?;
     Ok(connection)
 }
 

@@ -9,6 +9,7 @@ use super::servers::PostgresServers;
 use super::{PgAddress, PostgresBackend};
 use crate::domain::cluster::Timings;
 use crate::faults;
+use crate::store::Store;
 use crate::store::open_error::{OpenError, ServerTrouble};
 use crate::store::shared::doorbell::Doorbell;
 use crate::store::shared::membership::{Admission, JoinError, Membership};
@@ -36,7 +37,12 @@ pub async fn join(
     // Whoever runs one turn, or changes keys, has nothing to hear.
     let bell = (kind == ServerKind::Server)
         .then(|| Arc::new(PostgresDoorbell::start(address.clone(), backend.pool(), &membership)) as Arc<dyn Doorbell>);
-    Ok(SharedStore::ringing(backend, StoreAccess::Member(membership), bell, clock, Handle::current()))
+    let store = SharedStore::ringing(backend, StoreAccess::Member(membership), bell, clock, Handle::current());
+    // What cannot be read now is missed by everything else too.
+    if kind == ServerKind::Server && store.upkeep().outbox_figures().await.is_ok_and(|figures| figures.is_held) {
+        tracing::warn!(%address, "this database was restored from another one: no notice goes out before hitl store adopt");
+    }
+    Ok(store)
 }
 
 /// Opens the store that is at `address` for somebody who only reads, whoever has it.

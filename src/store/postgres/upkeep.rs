@@ -227,7 +227,7 @@ impl Upkeep for PostgresBackend {
     fn outbox_figures(&self) -> BoxFuture<'static, Result<OutboxFigures, Error>> {
         let figures = self.list("outbox", SqlCall::new(sql!("outbox/figures"), vec![]), |cells| {
             let pending = usize::try_from(cells.number()?).unwrap_or(usize::MAX);
-            Ok(OutboxFigures { pending, oldest: cells.time_or_none()? })
+            Ok(OutboxFigures { pending, oldest: cells.time_or_none()?, is_held: cells.plain()? })
         });
         Box::pin(async move { Ok(figures.await?.into_iter().next().unwrap_or_default()) })
     }

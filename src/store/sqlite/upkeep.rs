@@ -72,7 +72,7 @@ impl UpkeepReader for Handle<'_> {
     fn outbox_figures(&self) -> Result<OutboxFigures, Error> {
         let figures = self.one("outbox", sql!("outbox/figures"), [], |cells| {
             let pending = usize::try_from(cells.number()?).unwrap_or(usize::MAX);
-            Ok(OutboxFigures { pending, oldest: cells.time_or_none()? })
+            Ok(OutboxFigures { pending, oldest: cells.time_or_none()?, is_held: false })
         })?;
         Ok(figures.unwrap_or_default())
     }

@@ -2,6 +2,7 @@
 
 use super::support::Database;
 use crate::store::open_error::{OpenError, ServerTrouble};
+use crate::store::postgres::opening::NEWEST;
 use crate::store::postgres::{PgAddress, PostgresBackend};
 
 #[test]
@@ -102,9 +103,9 @@ async fn a_schema_that_is_not_ours_or_newer_is_refused() {
     let database = Database::new().await;
     database.store().await;
     database.execute("UPDATE hitl.meta SET schema = 99").await;
-    assert_eq!(refusal(&database.text()).await, ServerTrouble::Newer { found: 99, known: 5 });
+    assert_eq!(refusal(&database.text()).await, ServerTrouble::Newer { found: 99, known: NEWEST });
     database.execute("UPDATE hitl.meta SET schema = 0").await;
-    assert_eq!(refusal(&database.text()).await, ServerTrouble::Older { found: 0, known: 5 });
+    assert_eq!(refusal(&database.text()).await, ServerTrouble::Older { found: 0, known: NEWEST });
 }
 
 #[tokio::test]

@@ -14,7 +14,7 @@ use crate::store::contract::fixture::*;
 use crate::store::open::{self, Address};
 use crate::store::open_error::{OpenError, ServerTrouble};
 use crate::store::postgres::migrating::{self, SchemaState};
-use crate::store::postgres::opening::MIGRATIONS;
+use crate::store::postgres::opening::{MIGRATIONS, NEWEST};
 use crate::store::postgres::servers::PostgresServers;
 use crate::store::presence::Presence;
 use crate::store::shared::servers::{Registered, ServerId, ServerKind, ServerRole, ServerRow, ServerRows};
@@ -125,12 +125,15 @@ async fn whoever_closes_leaves_and_whoever_reads_is_in_nobodys_way() {
 async fn a_role_that_was_granted_no_more_serves_and_changes_neither_tables_nor_the_audit() {
     let database = Database::new().await;
     let Address::Postgres(address) = Address::parse(&database.text()).unwrap() else { panic!() };
-    assert_eq!(migrating::schema(&address).await, Ok(SchemaState { found: None, newest: 5 }));
+    assert_eq!(migrating::schema(&address).await, Ok(SchemaState { found: None, newest: NEWEST }));
     let role = format!("{}_server", database.name());
     let nobody = migrating::migrate(&address, Some(&role)).await.unwrap_err();
     assert_eq!(nobody.code(), "store_refused");
     database.execute(&format!("CREATE ROLE {role} LOGIN")).await;
-    assert_eq!(migrating::migrate(&address, Some(&role)).await, Ok(SchemaState { found: Some(5), newest: 5 }));
+    assert_eq!(
+        migrating::migrate(&address, Some(&role)).await,
+        Ok(SchemaState { found: Some(NEWEST), newest: NEWEST })
+    );
     let text = database.text().replace("postgres@", &format!("{role}@"));
     let store = open::open(&text).await.unwrap();
     let deed = || crate::domain::audit::Deed::new(crate::domain::audit::Action::ALL[0]);
@@ -298,7 +301,7 @@ async fn the_script_makes_what_a_server_makes() {
     let database = Database::new().await;
     let Address::Postgres(address) = Address::parse(&database.text()).unwrap() else { panic!() };
     database.execute(&migrating::script(None)).await;
-    assert_eq!(migrating::schema(&address).await, Ok(SchemaState { found: Some(5), newest: 5 }));
+    assert_eq!(migrating::schema(&address).await, Ok(SchemaState { found: Some(NEWEST), newest: NEWEST }));
     open::open(&database.text()).await.unwrap().close().await.unwrap();
 }
 
@@ -307,15 +310,15 @@ async fn a_schema_of_the_release_before_is_refused_until_it_is_migrated_and_keep
     let database = Database::new().await;
     let Address::Postgres(address) = Address::parse(&database.text()).unwrap() else { panic!() };
     database.execute(MIGRATIONS[0]).await;
-    let older = SchemaState { found: Some(1), newest: 5 };
+    let older = SchemaState { found: Some(1), newest: NEWEST };
     assert_eq!(migrating::schema(&address).await, Ok(older));
     let refused = open::open(&database.text()).await.err().unwrap();
     assert_eq!((refused.code(), refused.hint()), ("store_older", "bring the schema up to date with hitl migrate"));
     let id = "SELECT id::text FROM hitl.meta";
     let before: String = database.client().await.query_one(id, &[]).await.unwrap().get(0);
     let (one, other) = tokio::join!(migrating::migrate(&address, None), migrating::migrate(&address, None));
-    assert!([one, other].iter().all(|done| done.as_ref().is_ok_and(|state| state.newest == 5)));
-    assert_eq!(migrating::schema(&address).await, Ok(SchemaState { found: Some(5), newest: 5 }));
+    assert!([one, other].iter().all(|done| done.as_ref().is_ok_and(|state| state.newest == NEWEST)));
+    assert_eq!(migrating::schema(&address).await, Ok(SchemaState { found: Some(NEWEST), newest: NEWEST }));
     let after: String = database.client().await.query_one(id, &[]).await.unwrap().get(0);
     assert_eq!(after, before);
     open::open(&database.text()).await.unwrap().close().await.unwrap();

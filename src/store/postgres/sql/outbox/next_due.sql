@@ -1,1 +1,3 @@
-SELECT due_at FROM hitl.outbox WHERE due_at IS NOT NULL AND origin <> ALL ($1::text[]) ORDER BY due_at LIMIT 1
+SELECT due_at FROM hitl.outbox
+WHERE due_at IS NOT NULL AND origin <> ALL ($1::text[]) AND (SELECT home = here FROM hitl.meta, hitl.place)
+ORDER BY due_at LIMIT 1

@@ -1,0 +1,5 @@
+SELECT (SELECT home IS DISTINCT FROM here FROM hitl.meta, hitl.place),
+       (SELECT count(*) FROM hitl.outbox WHERE status = 'pending'),
+       (SELECT created_at FROM hitl.outbox WHERE status = 'pending' ORDER BY seq LIMIT 1),
+       (SELECT count(*) FROM hitl.turns WHERE ended_at IS NULL AND NOT parked),
+       (SELECT count(*) FROM hitl.sessions WHERE status = 'interrupted')
