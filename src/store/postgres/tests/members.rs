@@ -17,8 +17,8 @@ use crate::store::postgres::migrating::{self, SchemaState};
 use crate::store::postgres::opening::MIGRATIONS;
 use crate::store::postgres::servers::PostgresServers;
 use crate::store::presence::Presence;
-use crate::store::shared::servers::{Registered, ServerId, ServerKind, ServerRole, ServerRow, ServerRows};
-use crate::store::signals::{HeldHere, OrphanedTurn, Signal};
+use crate::store::shared::servers::{Registered, RunningNow, ServerId, ServerKind, ServerRole, ServerRow, ServerRows};
+use crate::store::signals::{HeldHere, OrphanedTurn, Signal, TurnTaker};
 use crate::store::upkeep::ReadyTurns;
 
 fn somebody(kind: ServerKind) -> ServerRow {
@@ -63,13 +63,38 @@ async fn a_row_is_counted_up_and_taken_away_only_as_it_was_seen() {
     let database = Database::new().await;
     let rows = rows(&database).await;
     let me = somebody(ServerKind::Server);
+    let beat = async || rows.beat(me.id, 0, RunningNow::default(), false).await;
     assert_eq!(rows.register(me.clone()).await, Ok(Registered::Yes));
-    assert_eq!(rows.beat(me.id, 0, false).await, Ok(Some(false)));
+    assert_eq!(beat().await, Ok(Some(false)));
     assert_eq!(rows.bury(me.id, 0).await, Ok(false));
-    assert_eq!(rows.beat(me.id, 0, false).await, Ok(Some(false)));
+    assert_eq!(beat().await, Ok(Some(false)));
     assert_eq!(rows.bury(me.id, 2).await, Ok(true));
-    assert_eq!(rows.beat(me.id, 0, false).await, Ok(None));
+    assert_eq!(beat().await, Ok(None));
     assert_eq!(rows.bury(me.id, 2).await, Ok(false));
+}
+
+#[tokio::test]
+async fn others_read_what_a_server_runs_as_it_came_and_as_it_says_with_each_beat() {
+    let database = Database::new().await;
+    let rows = rows(&database).await;
+    let running = |code: Option<&str>, policy: Option<&str>| RunningNow {
+        code: code.map(str::to_owned),
+        policy: policy.map(str::to_owned),
+    };
+    let role = ServerRole {
+        agent: Some("a:b".to_owned()),
+        serves_http: true,
+        workers: 2,
+        options: Some("o".to_owned()),
+        running: running(Some("v1"), None),
+    };
+    let me = ServerRow { role: role.clone(), ..somebody(ServerKind::Server) };
+    assert_eq!(rows.register(me.clone()).await, Ok(Registered::Yes));
+    let read = async || rows.others(somebody(ServerKind::Tool).id).await.unwrap().remove(0).row.role;
+    assert_eq!(read().await, role);
+    let now = running(Some("v2"), Some("p"));
+    assert_eq!(rows.beat(me.id, 1, now.clone(), false).await, Ok(Some(false)));
+    assert_eq!(read().await, ServerRole { running: now, ..role });
 }
 
 #[tokio::test]
@@ -125,12 +150,12 @@ async fn whoever_closes_leaves_and_whoever_reads_is_in_nobodys_way() {
 async fn a_role_that_was_granted_no_more_serves_and_changes_neither_tables_nor_the_audit() {
     let database = Database::new().await;
     let Address::Postgres(address) = Address::parse(&database.text()).unwrap() else { panic!() };
-    assert_eq!(migrating::schema(&address).await, Ok(SchemaState { found: None, newest: 5 }));
+    assert_eq!(migrating::schema(&address).await, Ok(SchemaState { found: None, newest: 6 }));
     let role = format!("{}_server", database.name());
     let nobody = migrating::migrate(&address, Some(&role)).await.unwrap_err();
     assert_eq!(nobody.code(), "store_refused");
     database.execute(&format!("CREATE ROLE {role} LOGIN")).await;
-    assert_eq!(migrating::migrate(&address, Some(&role)).await, Ok(SchemaState { found: Some(5), newest: 5 }));
+    assert_eq!(migrating::migrate(&address, Some(&role)).await, Ok(SchemaState { found: Some(6), newest: 6 }));
     let text = database.text().replace("postgres@", &format!("{role}@"));
     let store = open::open(&text).await.unwrap();
     let deed = || crate::domain::audit::Deed::new(crate::domain::audit::Action::ALL[0]);
@@ -177,13 +202,16 @@ async fn whose_owner_is_gone_or_who_was_let_go_of_is_orphaned_and_ones_own_are_n
         begun.await.unwrap();
     }
     let orphan = |number| OrphanedTurn { turn: turn_id(number), epoch: Some(1) };
-    assert_eq!(one.upkeep().orphaned_turns().await, Ok(vec![orphan(3)]));
+    assert_eq!(one.upkeep().orphaned_turns(TurnTaker::default()).await, Ok(vec![orphan(3)]));
     other.close().await.unwrap();
-    assert_eq!(one.upkeep().orphaned_turns().await, Ok(vec![orphan(2), orphan(3)]));
-    let of = async |agent: &str| one.upkeep().look(agent.to_owned(), Vec::new()).await.unwrap().orphans;
+    assert_eq!(one.upkeep().orphaned_turns(TurnTaker::default()).await, Ok(vec![orphan(2), orphan(3)]));
+    let of = async |agent: &str| {
+        let taker = TurnTaker { agent: agent.to_owned(), ..TurnTaker::default() };
+        one.upkeep().look(taker, Vec::new()).await.unwrap().orphans
+    };
     assert_eq!(of(&session(1).agent).await, [orphan(2), orphan(3)]);
     assert_eq!(of("another").await, []);
-    let of = async |held| one.upkeep().look(String::new(), held).await.unwrap().owned;
+    let of = async |held| one.upkeep().look(TurnTaker::default(), held).await.unwrap().owned;
     assert_eq!(of(Vec::new()).await, [orphan(1)]);
     assert_eq!(of(vec![HeldHere { turn: turn_id(1), session: session_id(1), epoch: 1, known: 0 }]).await, []);
     one.close().await.unwrap();
@@ -255,10 +283,10 @@ async fn a_server_is_told_at_once_what_another_one_has_committed() {
     };
     other.transact(About::Session(session_id(told)), move |tx| tx.delete_session(session_id(told))).await.unwrap();
     heard(Signal::Deleted(session_id(told))).await;
-    let before = one.upkeep().look(String::new(), Vec::new()).await.unwrap().access;
+    let before = one.upkeep().look(TurnTaker::default(), Vec::new()).await.unwrap().access;
     other.transact(About::Access, |tx| tx.insert_key(&key(1, "ada"))).await.unwrap();
     heard(Signal::Access).await;
-    assert_eq!(one.upkeep().look(String::new(), Vec::new()).await.unwrap().access, before + 1);
+    assert_eq!(one.upkeep().look(TurnTaker::default(), Vec::new()).await.unwrap().access, before + 1);
     other.close().await.unwrap();
     one.close().await.unwrap();
 }
@@ -285,7 +313,7 @@ async fn of_turns_in_memory_those_are_told_of_to_whom_others_have_written_or_tha
         begun.await.unwrap();
     }
     let held = |number, known| HeldHere { turn: turn_id(number), session: session_id(number), epoch: 1, known };
-    let moved = async |held: Vec<HeldHere>| store.upkeep().look(String::new(), held).await.unwrap().moved;
+    let moved = async |held: Vec<HeldHere>| store.upkeep().look(TurnTaker::default(), held).await.unwrap().moved;
     let mut told = moved((1..=5).map(|number| held(number, 0)).collect()).await;
     told.sort_unstable_by_key(|turn| turn.0);
     assert_eq!(told, [turn_id(2), turn_id(3), turn_id(4), turn_id(5)]);
@@ -298,7 +326,7 @@ async fn the_script_makes_what_a_server_makes() {
     let database = Database::new().await;
     let Address::Postgres(address) = Address::parse(&database.text()).unwrap() else { panic!() };
     database.execute(&migrating::script(None)).await;
-    assert_eq!(migrating::schema(&address).await, Ok(SchemaState { found: Some(5), newest: 5 }));
+    assert_eq!(migrating::schema(&address).await, Ok(SchemaState { found: Some(6), newest: 6 }));
     open::open(&database.text()).await.unwrap().close().await.unwrap();
 }
 
@@ -307,15 +335,15 @@ async fn a_schema_of_the_release_before_is_refused_until_it_is_migrated_and_keep
     let database = Database::new().await;
     let Address::Postgres(address) = Address::parse(&database.text()).unwrap() else { panic!() };
     database.execute(MIGRATIONS[0]).await;
-    let older = SchemaState { found: Some(1), newest: 5 };
+    let older = SchemaState { found: Some(1), newest: 6 };
     assert_eq!(migrating::schema(&address).await, Ok(older));
     let refused = open::open(&database.text()).await.err().unwrap();
     assert_eq!((refused.code(), refused.hint()), ("store_older", "bring the schema up to date with hitl migrate"));
     let id = "SELECT id::text FROM hitl.meta";
     let before: String = database.client().await.query_one(id, &[]).await.unwrap().get(0);
     let (one, other) = tokio::join!(migrating::migrate(&address, None), migrating::migrate(&address, None));
-    assert!([one, other].iter().all(|done| done.as_ref().is_ok_and(|state| state.newest == 5)));
-    assert_eq!(migrating::schema(&address).await, Ok(SchemaState { found: Some(5), newest: 5 }));
+    assert!([one, other].iter().all(|done| done.as_ref().is_ok_and(|state| state.newest == 6)));
+    assert_eq!(migrating::schema(&address).await, Ok(SchemaState { found: Some(6), newest: 6 }));
     let after: String = database.client().await.query_one(id, &[]).await.unwrap().get(0);
     assert_eq!(after, before);
     open::open(&database.text()).await.unwrap().close().await.unwrap();
