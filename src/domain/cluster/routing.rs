@@ -94,9 +94,11 @@ pub(crate) mod tests {
         codes.iter().map(|&code| code.to_owned()).collect()
     }
 
-    /// Turns, by who recorded and who refused them; whose code and which others are there; whether one takes it at once, and
+    type RoutingCase = (Option<&'static str>, &'static [&'static str], &'static [&'static str], [bool; 2]);
+
+    /// Turns, by who recorded and who refused them; which and which others are there; whether one takes it at once, and
     /// once it has starved. The database decides the same (`store::postgres::tests::routing`).
-    pub(crate) const TABLE: [(Option<&str>, &[&str], &[&str], [bool; 2]); 14] = [
+    pub(crate) const TABLE: [RoutingCase; 14] = [
         // By nobody, as before there was a column, or before it began: anybody's.
         (None, &[], &["v1"], [true, true]),
         (None, &[], &[], [true, true]),

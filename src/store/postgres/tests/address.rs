@@ -102,9 +102,9 @@ async fn a_schema_that_is_not_ours_or_newer_is_refused() {
     let database = Database::new().await;
     database.store().await;
     database.execute("UPDATE hitl.meta SET schema = 99").await;
-    assert_eq!(refusal(&database.text()).await, ServerTrouble::Newer { found: 99, known: 5 });
+    assert_eq!(refusal(&database.text()).await, ServerTrouble::Newer { found: 99, known: 6 });
     database.execute("UPDATE hitl.meta SET schema = 0").await;
-    assert_eq!(refusal(&database.text()).await, ServerTrouble::Older { found: 0, known: 5 });
+    assert_eq!(refusal(&database.text()).await, ServerTrouble::Older { found: 0, known: 6 });
 }
 
 #[tokio::test]
