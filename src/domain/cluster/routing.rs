@@ -96,8 +96,8 @@ pub(crate) mod tests {
 
     type RoutingCase = (Option<&'static str>, &'static [&'static str], &'static [&'static str], [bool; 2]);
 
-    /// Turns, by who recorded and who refused them; which and which others are there; whether one takes it at once, and
-    /// once it has starved. The database decides the same (`store::postgres::tests::routing`).
+    /// A turn, by who recorded it and who refused it; which codes other servers run; whether one with `v2` takes it at once,
+    /// and once it has starved. The database decides the same (`store::postgres::tests::routing`).
     pub(crate) const TABLE: [RoutingCase; 14] = [
         // By nobody, as before there was a column, or before it began: anybody's.
         (None, &[], &["v1"], [true, true]),
