@@ -33,7 +33,6 @@ use crate::store::Store;
 use crate::store::open::{self, Address};
 use crate::store::presence::Presence;
 use crate::store::shared::membership::Membership;
-use crate::store::shared::servers::ServerRole;
 use crate::supervisor::Supervisor;
 use crate::supervisor::settings;
 
@@ -88,7 +87,7 @@ impl Running {
             true => None,
             false => Some(start_workers(&config, channel, stop).await?),
         };
-        let role = ServerRole { agent: Some(config.agent.clone()), serves_http: true, workers: config.workers };
+        let role = config.role(supervisor.as_ref().map(Dispatch::runtime));
         let opened = tokio::select! {
             opened = open::serve(&config.store, role) => opened.map_err(ServerStartError::from),
             never = presence::stand_by(&listener) => match never {},

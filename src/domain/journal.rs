@@ -188,6 +188,25 @@ pub enum Entry {
 }
 
 impl Entry {
+    /// Whether the turn itself has said it, so that whoever goes on with the turn says it again in a replay.
+    pub fn is_of_turn(&self) -> bool {
+        match self {
+            Self::Intent { .. }
+            | Self::Step { .. }
+            | Self::Ask { .. }
+            | Self::Withdraw { .. }
+            | Self::Timer { .. }
+            | Self::Wakes { .. }
+            | Self::Pause { .. } => true,
+            Self::Start { .. }
+            | Self::Taken { .. }
+            | Self::Answer { .. }
+            | Self::Expire { .. }
+            | Self::Cancel {}
+            | Self::End { .. } => false,
+        }
+    }
+
     /// The interrupt that was asked for, with the step that did.
     pub fn asked(&self) -> Option<(InterruptId, &StepIdentity)> {
         match self {

@@ -102,6 +102,11 @@ impl Failure {
         )
     }
 
+    /// Whether it is not the turn that failed but its replay, by this code or on this Python.
+    pub fn is_of_replay(&self) -> bool {
+        matches!(self.code.as_str(), "replay_mismatch" | "python_unsupported")
+    }
+
     /// Whether the turn can be taken up again with the journal it has: with other code, on another Python, or on
     /// request.
     pub fn can_be_retried(&self) -> bool {

@@ -23,8 +23,8 @@ mod whole_store;
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::domain::cluster::routing::AGREEING;
 use crate::faults;
-use crate::supervisor::runtime::AGREEING;
 
 /// The native core of hitl. Its names are internal; use `hitl`.
 #[pymodule(gil_used = false)]

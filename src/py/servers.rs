@@ -41,6 +41,7 @@ fn record(server: &OtherServer) -> Value {
         "kind": server.row.kind.as_str(),
         "version": server.version,
         "agent": role.agent,
+        "code": role.running.code,
         "serves_http": role.serves_http,
         "max_workers": role.workers,
         "running_workers": server.at_work,

@@ -5,14 +5,19 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde_json::json;
 
 use super::start_error::ServerStartError;
+use crate::domain::cluster::routing::routed_code;
+use crate::domain::digest;
 use crate::domain::notice::Tries;
 use crate::domain::webhook::Webhook;
+use crate::engine::ports::dispatch::Runtime;
 use crate::engine::settings::Settings;
 use crate::faults;
 #[cfg(doc)]
 use crate::server::HttpSettings;
+use crate::store::shared::servers::{RunningNow, ServerRole};
 use crate::supervisor::settings::{self, Isolation, SupervisorSettings};
 
 /// Everything `hitl serve` can be told; times in seconds, sizes in bytes.
@@ -161,6 +166,44 @@ impl Config {
             prevent_self_approval: self.prevent_self_approval,
             ..Settings::default()
         })
+    }
+
+    /// What other servers are told of it, by its row.
+    pub(super) fn role(&self, runtime: Option<Runtime>) -> ServerRole {
+        let code = runtime.and_then(|runtime| routed_code(&runtime.code, &runtime.python));
+        ServerRole {
+            agent: Some(self.agent.clone()),
+            serves_http: true,
+            workers: self.workers,
+            options: Some(self.options()),
+            running: RunningNow { code, policy: None },
+        }
+    }
+
+    /// The digest of the options that decide what becomes of a session, and should be the same at all servers, whichever it
+    /// comes to. Not of what a server does for itself, such as its workers; of secrets only whether there are any.
+    fn options(&self) -> String {
+        digest::of(&json!({
+            "max_sessions": self.max_sessions,
+            "allow_custom_ids": self.allow_custom_ids,
+            "ttl": self.ttl,
+            "timeout": self.timeout,
+            "interrupt_ttl": self.interrupt_ttl,
+            "suspended_ttl": self.suspended_ttl,
+            "max_recoveries": self.max_recoveries,
+            "keep_journal": self.keep_journal,
+            "max_payload": self.max_payload,
+            "max_value": self.max_value,
+            "prevent_self_approval": self.prevent_self_approval,
+            "allow_import": self.allow_import,
+            "webhook_allow_private": self.webhook_allow_private,
+            "webhooks": self.webhooks,
+            "webhook_retries": self.webhook_retries,
+            "remind_after": self.remind_after,
+            "api_key": self.api_key.is_some(),
+            "webhook_secret": self.webhook_secret.is_some(),
+            "state_key": self.state_key.is_some(),
+        }))
     }
 
     /// What the supervisor of worker processes is told of it.

@@ -401,8 +401,8 @@ pub struct HealthResponse {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false)]
     pub servers: Option<Vec<ServerResponse>>,
-    /// What of `servers` is not the same at all of them, without those that end, and should be: `agent`, `version`. Left out
-    /// where `servers` is.
+    /// What of `servers` is not the same at all of them, without those that end, and should be: `agent`, `version`, `code`,
+    /// `options`, `policy`. Left out where `servers` is.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(nullable = false, value_type = Option<Vec<String>>)]
     pub differences: Option<Vec<&'static str>>,
@@ -420,6 +420,10 @@ pub struct ServerResponse {
     /// The agent whose turns it takes; null where it has not said.
     #[schema(required)]
     pub agent: Option<String>,
+    /// The code of the agent, and with it its Python where that is not one of those that replay each other's turns; null where it
+    /// runs none.
+    #[schema(required)]
+    pub code: Option<String>,
     /// Whether it takes requests.
     pub serves_http: bool,
     /// How many turns may be at work there; 0 where it runs none.
@@ -440,6 +444,7 @@ impl From<ServerSnapshot> for ServerResponse {
             server_id: row.id.0.to_string(),
             version,
             agent: row.role.agent,
+            code: row.role.running.code,
             serves_http: row.role.serves_http,
             max_workers: row.role.workers,
             running_workers: at_work,

@@ -50,6 +50,7 @@ mod checked {
     use super::About;
     use crate::domain::access::{Digest, Key, SignIn};
     use crate::domain::audit::Deed;
+    use crate::domain::cluster::routing::TurnCode;
     use crate::domain::event::StoredEvent;
     use crate::domain::interrupt::Interrupt;
     use crate::domain::journal::Entry;
@@ -234,6 +235,11 @@ mod checked {
         fn release_interrupts(&mut self, turn: TurnId) -> Result<(), Error> {
             self.writes_of_turn(turn)?;
             self.inner.release_interrupts(turn)
+        }
+
+        fn route_turn(&mut self, id: TurnId, code: TurnCode) -> Result<(), Error> {
+            self.writes_of_turn(id)?;
+            self.inner.route_turn(id, code)
         }
 
         fn claim_turn(&mut self, id: TurnId, owner: TurnOwner) -> Result<u64, Error> {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crate::domain::cluster::routing::TurnCode;
 use crate::domain::message::ChatMessage;
 use crate::domain::turn::Life;
 use crate::domain::webhook::Webhook;
@@ -30,6 +31,8 @@ pub struct Turn {
     pub warnings: Vec<String>,
     /// The name of the key that sent its message; `None` where nobody was asked for one.
     pub sent_by: Option<String>,
+    /// Which servers go on with it first. A store that one process has for itself keeps none.
+    pub code: TurnCode,
 }
 
 impl Turn {
@@ -51,6 +54,7 @@ impl Turn {
             impure_at: None,
             warnings: Vec::new(),
             sent_by: None,
+            code: TurnCode::default(),
         }
     }
 }

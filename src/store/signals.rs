@@ -1,5 +1,6 @@
 //! What other processes do to a store that they share, as far as somebody here has to hear of it at once.
 
+use crate::domain::journal::CodeVersion;
 use crate::domain::{SessionId, TurnId};
 
 /// What others did, and it is on disk. Each is a hint: it may come late, twice, or not at all, and whoever acts on it looks
@@ -43,11 +44,26 @@ pub struct OrphanedTurn {
     pub epoch: Option<u64>,
 }
 
+/// Who looks for turns that nobody has.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct TurnTaker {
+    /// Whose turns it runs.
+    pub agent: String,
+    /// With which code; `None` where it runs none.
+    pub code: Option<CodeVersion>,
+    /// What it takes although a server with the code that recorded it is there.
+    pub starved: Vec<TurnId>,
+    /// Whether servers with other code may be there, to which some are left.
+    pub has_others: bool,
+}
+
 /// What there is to do for a process that shares its store.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct OthersSnapshot {
     /// Turns that nobody has.
     pub orphans: Vec<OrphanedTurn>,
+    /// Those that are left to servers with the code that recorded them, until they have starved; the first of them.
+    pub withheld: Vec<OrphanedTurn>,
     /// Those that are this process's by their rows, and not among the turns in memory that it named; the first of them.
     pub owned: Vec<OrphanedTurn>,
     /// Those of the turns in memory that are not this process's any more, or to whom others have written.

@@ -4,6 +4,7 @@
 use super::Reader;
 use super::owner::TurnOwner;
 use super::record::Turn;
+use crate::domain::cluster::routing::TurnCode;
 use crate::domain::turn::{Life, TurnEffect, TurnEvent};
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::faults::{self, Point, Rule};
@@ -69,6 +70,12 @@ pub trait TurnWriter: Reader {
     fn release_turn(&mut self, id: TurnId) -> Result<(), Error> {
         self.life(id)?.ok_or(Error::TurnNotOpen(None)).map(drop)
     }
+
+    /// Notes which servers go on with the turn first. A store that one process has for itself keeps none.
+    ///
+    /// # Errors
+    /// [`Error::TurnNotOpen`] for an unknown turn.
+    fn route_turn(&mut self, id: TurnId, code: TurnCode) -> Result<(), Error>;
 
     /// [`TurnEvent::Parked`].
     ///

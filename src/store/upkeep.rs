@@ -14,7 +14,7 @@ use super::graphs::{
 };
 use super::outbox::OutboxFigures;
 use super::record::{Due, PendingCount};
-use super::signals::{HeldHere, OrphanedTurn, OthersSnapshot};
+use super::signals::{HeldHere, OrphanedTurn, OthersSnapshot, TurnTaker};
 use super::{BoxFuture, JobValue, Reader, Store, Transaction, finished};
 use crate::domain::audit::{Deed, Head};
 use crate::domain::notice::Notice;
@@ -24,16 +24,17 @@ use crate::domain::{Error, SessionId, Timestamp, TurnId};
 /// [`Error::StoreUnavailable`].
 pub trait Upkeep: GraphStates {
     /// The turns that are open, not parked, and at nobody, since whoever had them is gone or has let go of them; oldest
-    /// first. Where one process has the store, it has claimed none yet. Costs nothing for those that are parked.
-    fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>>;
+    /// first. Of those of the agent of `taker` it is those that it may take up. Where one process has the store, it has
+    /// claimed none yet. Costs nothing for those that are parked.
+    fn orphaned_turns(&self, taker: TurnTaker) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>>;
 
     /// The turns that could go on and that nobody has, of all agents that a server is there for; `None` where one process has
     /// the store for itself: then every turn is its. Takes longer the more turns are under way; those that are parked cost nothing.
     fn ready_turns(&self) -> BoxFuture<'static, Result<Option<ReadyTurns>, Error>>;
 
-    /// What others have left to do of `agent`'s, the first of it, and what they have done to the turns that this process has
+    /// What others have left to do that `taker` may, the first of it, and what they have done to the turns that this process has
     /// in memory; nothing where it has the store for itself.
-    fn look(&self, agent: String, held: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>>;
+    fn look(&self, taker: TurnTaker, held: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>>;
 
     /// Up to `limit` things whose time has come at `now`, earliest first: pending interrupts that expire, except those of
     /// suspended turns, and timers of parked turns.
@@ -205,7 +206,7 @@ pub trait LocalStore: Store {
 }
 
 impl<S: LocalStore + ?Sized> Upkeep for S {
-    fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>> {
+    fn orphaned_turns(&self, _: TurnTaker) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>> {
         // Of others than whoever asks there is none: all are the last one's that had the store.
         read(self, orphans)
     }
@@ -214,7 +215,7 @@ impl<S: LocalStore + ?Sized> Upkeep for S {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    fn look(&self, _: String, _: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
+    fn look(&self, _: TurnTaker, _: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
         Box::pin(std::future::ready(Ok(OthersSnapshot::default())))
     }
 

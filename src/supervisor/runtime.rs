@@ -2,13 +2,10 @@
 
 use std::sync::{Mutex, PoisonError};
 
+use crate::domain::cluster::routing::{AGREEING, agree};
 use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::session::Failure;
 use crate::engine::ports::dispatch::Runtime;
-
-/// Minor versions of Python on which hitl is tested, and whose journals were shown to replay each other's. This is the
-/// only list: Python has it as `_core.PYTHONS`, and `make test-pythons` compares it with what it runs.
-pub const AGREEING: [&str; 3] = ["3.11", "3.12", "3.13"];
 
 /// What the newest worker or zygote has said about itself.
 pub struct KnownRuntime(Mutex<Runtime>);
@@ -58,25 +55,15 @@ pub fn refusal(journal: &[RecordedEntry], python: &str) -> Option<Failure> {
     for recorded in journal {
         match &recorded.entry {
             Entry::Start { python, .. } | Entry::Taken { python, .. } => writer = Some(python),
-            Entry::Intent { .. }
-            | Entry::Step { .. }
-            | Entry::Ask { .. }
-            | Entry::Withdraw { .. }
-            | Entry::Timer { .. }
-            | Entry::Wakes { .. }
-            | Entry::Pause { .. } => {
+            entry if entry.is_of_turn() => {
                 if let Some(writer) = writer.filter(|writer| !agree(writer, &python)) {
                     return Some(unsupported(writer, &python));
                 }
             }
-            Entry::Answer { .. } | Entry::Expire { .. } | Entry::Cancel {} | Entry::End { .. } => {}
+            _ => {}
         }
     }
     None
-}
-
-fn agree(one: &str, other: &str) -> bool {
-    one == other || (AGREEING.contains(&one) && AGREEING.contains(&other))
 }
 
 fn unsupported(recorded: &str, python: &str) -> Failure {

@@ -23,13 +23,14 @@ class ServerHealth:
 
     name: its machine and process, as `hitl servers` lists it. server_id: which life of that process.
     serves_http: whether it takes requests. max_workers: how many turns may be at work there, 0 where it runs none.
-    silent_ms: how long ago its last beat was.
+    code: the code of its agent, None where it runs no turns. silent_ms: how long ago its last beat was.
     """
 
     name: str
     server_id: str
     version: str
     agent: str | None
+    code: str | None
     serves_http: bool
     max_workers: int
     running_workers: int
@@ -44,6 +45,7 @@ class ServerHealth:
             data["server_id"],
             data["version"],
             data["agent"],
+            data.get("code"),
             data["serves_http"],
             data["max_workers"],
             data["running_workers"],
@@ -58,7 +60,7 @@ class Health:
     """The server's own account of itself. `max_workers` bounds the turns at work.
 
     servers: all that share its store; None where only one can have it.
-    differences: what of them is not alike and should be, `agent` or `version`.
+    differences: what of them is not alike and should be: `agent`, `version`, `code`, `options`, `policy`.
     """
 
     status: str

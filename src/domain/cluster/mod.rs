@@ -10,6 +10,7 @@
 //! late or answered to nobody, servers that stop, freeze and go on (`simulation`).
 
 pub mod lease;
+pub mod routing;
 pub mod watch;
 
 #[cfg(test)]
@@ -40,6 +41,8 @@ pub struct Timings {
     pub looks: u32,
     /// Whoever has not looked for this long has seen nothing: it was stopped or cut off itself.
     pub gap: Duration,
+    /// For how long a turn that could go on is left to servers with the code that recorded it, all of which have no slot.
+    pub starve: Duration,
 }
 
 impl Timings {
@@ -53,6 +56,7 @@ impl Timings {
         death: Duration::from_secs(10),
         looks: 4,
         gap: Duration::from_secs(3),
+        starve: Duration::from_secs(30),
     };
 
     /// The same ratios, everything `times` faster. For tests of several processes.
@@ -66,6 +70,7 @@ impl Timings {
             death: self.death / times,
             looks: self.looks,
             gap: self.gap / times,
+            starve: self.starve / times,
         }
     }
 

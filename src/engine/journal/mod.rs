@@ -18,6 +18,7 @@ pub(super) mod prechecks;
 pub(super) mod records;
 pub(super) mod recovery;
 pub mod retry;
+pub(super) mod routing;
 pub mod runs;
 pub mod sessions;
 pub(super) mod sweeper;

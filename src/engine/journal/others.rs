@@ -16,6 +16,7 @@ use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::turn::TurnState;
 use crate::domain::{Error, SessionId, Timestamp};
 use crate::engine::Engine;
+use crate::engine::journal::routing::WithheldTurns;
 use crate::engine::ports::dispatch::Delivery;
 use crate::store::signals::{HeldHere, OrphanedTurn, Signal};
 use crate::store::{Reader, StoreExt};
@@ -31,6 +32,8 @@ struct Followed {
     access: Option<u64>,
     looks: u32,
     next: Instant,
+    /// What was left to servers with other code.
+    withheld: WithheldTurns,
     /// What nobody had then, where no turns are run here: it has been settled as far as that is done here.
     left: HashSet<OrphanedTurn>,
     /// What was this server's then, and it did not know of.
@@ -46,6 +49,7 @@ impl Engine {
                 access: None,
                 looks: 0,
                 next: Instant::now(),
+                withheld: WithheldTurns::default(),
                 left: HashSet::new(),
                 unknown: HashSet::new(),
             };
@@ -109,8 +113,11 @@ impl Engine {
     async fn look_at_others(self: &Arc<Self>, followed: &mut Followed) {
         followed.next = Instant::now() + LOOK;
         followed.looks = followed.looks.wrapping_add(1);
-        let (agent, held) = (self.settings.agent.clone(), self.placement.held_here());
-        let mut look = match self.store.upkeep().look(agent, held).await {
+        let looked = match self.taker(&followed.withheld) {
+            Ok(taker) => self.store.upkeep().look(taker, self.placement.held_here()).await,
+            Err(error) => Err(error),
+        };
+        let mut look = match looked {
             Ok(look) => look,
             Err(error) => {
                 tracing::debug!(%error, "what other servers do could not be looked at");
@@ -135,9 +142,10 @@ impl Engine {
         if followed.looks.is_multiple_of(LOOKS_PER_REREAD) {
             self.telling.missed_elsewhere();
         }
-        if let Some(membership) = self.store.membership() {
-            membership.tell_at_work(self.placement.count_places().0 as u64);
+        if let (Some(membership), Ok(running)) = (self.store.membership(), self.running_now()) {
+            membership.tell(self.placement.count_places().0 as u64, running);
         }
+        followed.withheld.found(std::mem::take(&mut look.withheld));
         if !self.runs_turns() {
             // They stay until a server that runs turns has taken them: each is looked at once.
             let known = std::mem::replace(&mut followed.left, look.orphans.iter().copied().collect());

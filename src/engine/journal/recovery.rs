@@ -13,6 +13,7 @@ use crate::domain::journal::Entry;
 use crate::domain::session::{Failure, Session};
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::engine::Engine;
+use crate::engine::journal::routing::WithheldTurns;
 use crate::engine::journal::turn_claims::owned_turn;
 use crate::engine::ports::dispatch::Lost;
 use crate::engine::telling::after_commit::AfterCommit;
@@ -64,7 +65,8 @@ impl Engine {
     /// The store's.
     pub(in crate::engine) async fn recover(self: &Arc<Self>) -> Result<(), Error> {
         faults::at(Point::EngineRecover);
-        let orphans = self.store.upkeep().orphaned_turns().await?;
+        let taker = self.taker(&WithheldTurns::default())?;
+        let orphans = self.store.upkeep().orphaned_turns(taker).await?;
         self.take_up(orphans).await
     }
 

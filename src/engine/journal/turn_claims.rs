@@ -43,6 +43,7 @@ impl Engine {
     ) -> Result<TurnClaim, Error> {
         let runtime = self.placement.runtime()?;
         let epoch = tx.claim_turn(turn.id, self.store.owner())?;
+        tx.route_turn(turn.id, turn.code.taken_by(self.code()?))?;
         let mut journal = tx.journal(turn.id)?;
         let (rules, has_rules) = self.access.rules_of(tx.session(turn.session_id)?.as_ref());
         let policy = (had_rules(&journal) != has_rules).then_some(has_rules);
@@ -67,6 +68,7 @@ impl Engine {
     ) -> Result<TurnClaim, Error> {
         let runtime = self.placement.runtime()?;
         let epoch = tx.claim_turn(turn.id, self.store.owner())?;
+        tx.route_turn(turn.id, turn.code.taken_by(self.code()?))?;
         let (rules, policy) = self.access.rules_of(Some(session));
         let abandoned = session.abandoned.clone();
         let entry = Entry::Start { code: runtime.code, python: runtime.python, policy, abandoned, traceparent };
@@ -102,6 +104,10 @@ impl Engine {
         now: Timestamp,
     ) -> Result<WakeOutcome, Error> {
         if agent != self.settings.agent || self.is_stopping() || !self.runs_turns() {
+            make_ready(tx, turn)?;
+            return Ok(WakeOutcome::NotHere);
+        }
+        if self.is_left_to_others(turn)? {
             make_ready(tx, turn)?;
             return Ok(WakeOutcome::NotHere);
         }

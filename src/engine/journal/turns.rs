@@ -139,17 +139,26 @@ impl Engine {
     async fn fail_once(self: &Arc<Self>, turn: TurnId, epoch: u64, failure: Failure) -> Result<(), Error> {
         let standing = self.placement.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
         let session_id = standing.session;
+        let others = self.codes_elsewhere(&failure).await?;
         let engine = Arc::clone(self);
-        let (after_commit, outcome) = self
+        let failed = self
             .store
             .transact(About::Session(session_id), move |tx| {
                 let now = tx.now();
                 let session = tx.session(session_id)?.ok_or(Error::TurnNotOpen(None))?;
-                owned_turn(tx, turn, epoch)?;
+                let row = owned_turn(tx, turn, epoch)?;
+                if engine.let_go(tx, &row, epoch, &others)? {
+                    return Ok(None);
+                }
                 let after_commit = engine.fail(tx, &session, turn, failure.clone(), now)?;
-                Ok((after_commit, engine.host.outcome(tx, session_id, turn)?))
+                Ok(Some((after_commit, engine.host.outcome(tx, session_id, turn)?)))
             })
             .await?;
+        let Some((after_commit, outcome)) = failed else {
+            tracing::info!(session = %session_id, "a turn of other code cannot be replayed here; another server goes on with it");
+            self.leave(turn, epoch);
+            return Ok(());
+        };
         self.host.came_out(outcome);
         self.telling.counters().turn_failed(standing.worked);
         self.host.is_over(RunOver::ParkedOrEnded);
@@ -177,6 +186,7 @@ impl Engine {
         let code = self.placement.runtime()?.code;
         let mut after_commit = self.telling.after_commit();
         after_commit.suspended = Some((session.id, failure.code.clone()));
+        self.note_refusal(tx, turn, &failure)?;
         after_commit.change(tx, session, session::Event::TurnSuspended { turn, failure }, now)?;
         tx.suspend_turn(turn, now, &code)?;
         faults::at(Point::EngineSuspendWritten);

@@ -28,6 +28,7 @@ use crate::store::postgres::tests::support::Database;
 use crate::store::record::Turn;
 use crate::store::shared::backend::Backend;
 use crate::store::shared::{SharedStore, StoreAccess};
+use crate::store::signals::TurnTaker;
 use crate::store::simulated::SimulatedDatabase;
 use crate::store::sqlite::SqliteStore;
 use crate::store::upkeep::{LocalStore, Upkeep};
@@ -148,7 +149,13 @@ impl Fixture {
 
     /// The turns that nobody has.
     pub(crate) async fn orphans(&self) -> Vec<TurnId> {
-        self.upkeep().orphaned_turns().await.unwrap().into_iter().map(|orphan| orphan.turn).collect()
+        self.upkeep()
+            .orphaned_turns(TurnTaker::default())
+            .await
+            .unwrap()
+            .into_iter()
+            .map(|orphan| orphan.turn)
+            .collect()
     }
 
     /// Runs a job that must succeed.

@@ -18,6 +18,7 @@ use crate::domain::status::{InterruptStatus, NoticeStatus, Status};
 use crate::domain::{Error, SessionId};
 use crate::store::query::{InterruptQuery, NoticeQuery, Order, Page, SessionQuery};
 use crate::store::record::StoredReply;
+use crate::store::signals::TurnTaker;
 use crate::store::upkeep::{Sweep, Upkeep, UpkeepWriter};
 use crate::store::{Reader, Transaction};
 
@@ -340,7 +341,7 @@ fn look_at_lists(reader: &dyn Reader) -> Result<Vec<String>, Error> {
 /// Everything that upkeep finds, as lines.
 async fn find(upkeep: &dyn Upkeep) -> Vec<String> {
     vec![
-        format!("{:?}", upkeep.orphaned_turns().await),
+        format!("{:?}", upkeep.orphaned_turns(TurnTaker::default()).await),
         format!("{:?}", upkeep.next_due().await),
         format!("{:?}", upkeep.due(at(10), 100).await),
         format!("{:?}", upkeep.due(at(100), 3).await),

@@ -9,6 +9,7 @@ use crate::domain::interrupt::Interrupt;
 use crate::domain::turn::{Life, TurnEvent, TurnState};
 use crate::domain::{Error, Timestamp};
 use crate::store::Transaction;
+use crate::store::signals::TurnTaker;
 use crate::store::upkeep::Upkeep;
 
 /// When what the turn asks expires: after any timer.
@@ -61,7 +62,7 @@ struct FoundByUpkeep {
 async fn find(upkeep: &dyn Upkeep) -> Result<FoundByUpkeep, Error> {
     let id = turn_id(1);
     Ok(FoundByUpkeep {
-        is_taken_up: upkeep.orphaned_turns().await?.iter().any(|orphan| orphan.turn == id),
+        is_taken_up: upkeep.orphaned_turns(TurnTaker::default()).await?.iter().any(|orphan| orphan.turn == id),
         next_due: upkeep.next_due().await?,
         is_retriable: upkeep.retriable_turns("a".to_owned(), 1).await?.contains(&id),
         suspended_before: upkeep.suspended_turns(at(5), 0, 1).await?.contains(&id),

@@ -2,6 +2,7 @@
 
 use super::state::TurnRow;
 use super::transaction::MemoryTransaction;
+use crate::domain::cluster::routing::TurnCode;
 use crate::domain::turn::Life;
 use crate::domain::{Error, TurnId};
 use crate::store::record::Turn;
@@ -60,6 +61,10 @@ impl TurnWriter for MemoryTransaction<'_> {
     fn release_interrupts(&mut self, _turn: TurnId) -> Result<(), Error> {
         // The same.
         Ok(())
+    }
+
+    fn route_turn(&mut self, id: TurnId, code: TurnCode) -> Result<(), Error> {
+        self.write_turn(id, |turn| turn.code = code)
     }
 
     fn note_turn(&mut self, id: TurnId, impure_at: Option<String>, warnings: Vec<String>) -> Result<(), Error> {

@@ -8,12 +8,14 @@ use super::lists::{self, whole_page};
 use super::param::{Param, SqlParam};
 use super::sql;
 use crate::domain::audit::Head;
+use crate::domain::cluster::routing::TurnCode;
 use crate::domain::event::{EventBody, NumberedEvent, StoredEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::run_state::JournalPosition;
 use crate::domain::{Error, SessionId, StoreId, Timestamp};
 use crate::store::carried::Carried;
 use crate::store::kept::KeptForms;
+use crate::store::record::Turn;
 use crate::store::rows::readable::without_nulls;
 use crate::store::rows::{self, Cells, entries, notices::notice};
 use crate::store::shared::question::{
@@ -227,8 +229,9 @@ pub(super) fn head(replies: &mut Replies) -> Result<Head, Error> {
 
 fn turn(cells: &mut PostgresCells<'_>) -> Result<StoredTurn, Error> {
     let (place, turn) = (cells.number()?, rows::turn(cells)?);
-    let is_compacted = cells.plain()?;
-    Ok(StoredTurn { place, turn, entries: cells.number()?, is_compacted })
+    let (is_compacted, entries) = (cells.plain()?, cells.number()?);
+    let code = TurnCode { code: cells.plain()?, refused_by: cells.json_or_none()?.unwrap_or_default() };
+    Ok(StoredTurn { place, turn: Turn { code, ..turn }, entries, is_compacted })
 }
 
 fn carried(cells: &mut PostgresCells<'_>) -> Result<Carried, Error> {

@@ -14,7 +14,8 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003_servers.sql"),
     include_str!("migrations/0004_policy.sql"),
     include_str!("migrations/0005_roles.sql"),
-    include_str!("migrations/0006_home.sql"),
+    include_str!("migrations/0006_codes.sql"),
+    include_str!("migrations/0007_home.sql"),
 ];
 /// The version of the schema that this build reads and writes.
 pub(super) const NEWEST: i32 = MIGRATIONS.len() as i32;

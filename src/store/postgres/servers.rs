@@ -18,7 +18,9 @@ use crate::domain::Error;
 use crate::store::BoxFuture;
 use crate::store::open_error::{OpenError, ServerTrouble};
 use crate::store::rows::{self, Cells};
-use crate::store::shared::servers::{OtherServer, Registered, ServerId, ServerKind, ServerRole, ServerRow, ServerRows};
+use crate::store::shared::servers::{
+    OtherServer, Registered, RunningNow, ServerId, ServerKind, ServerRole, ServerRow, ServerRows,
+};
 
 /// How long whoever buries a server waits for what that one may have begun. The database ends it by then.
 const LAST_WORDS: Duration = Duration::from_secs(5);
@@ -85,7 +87,7 @@ impl BeatConnection {
 
     async fn register(&self, row: ServerRow) -> Result<Registered, Error> {
         let ServerRow { id, kind, host, pid, machine, process, role } = row;
-        let ServerRole { agent, serves_http, workers } = role;
+        let ServerRole { agent, serves_http, workers, options, running } = role;
         let calls = vec![
             SqlCall::new(sql!("servers/lock"), vec![]),
             SqlCall::new(
@@ -101,6 +103,9 @@ impl BeatConnection {
                     agent,
                     serves_http,
                     rows::count(workers),
+                    running.code,
+                    options,
+                    running.policy,
                 ],
             ),
             SqlCall::new(sql!("servers/others"), params![id.0]),
@@ -155,10 +160,17 @@ impl ServerRows for PostgresServers {
         Box::pin(async move { beats.others(id).await })
     }
 
-    fn beat(&self, id: ServerId, at_work: u64, is_draining: bool) -> BoxFuture<'static, Result<Option<bool>, Error>> {
+    fn beat(
+        &self,
+        id: ServerId,
+        at_work: u64,
+        running: RunningNow,
+        is_draining: bool,
+    ) -> BoxFuture<'static, Result<Option<bool>, Error>> {
         let beats = Arc::clone(&self.0);
         Box::pin(async move {
-            let call = SqlCall::new(sql!("servers/beat"), params![id.0, rows::integer(at_work), is_draining]);
+            let params = params![id.0, rows::integer(at_work), is_draining, running.code, running.policy];
+            let call = SqlCall::new(sql!("servers/beat"), params);
             let counted = beats.run(Frame::Beat, vec![call]).await?;
             counted.iter().flatten().next().map(|row| PostgresCells::new("servers", row).plain()).transpose()
         })
@@ -185,16 +197,19 @@ fn other(row: &Row) -> Result<OtherServer, Error> {
     let (machine, process) = (cells.plain()?, cells.plain()?);
     let (version, agent, serves_http) = (cells.plain()?, cells.plain()?, cells.plain()?);
     let workers: u64 = cells.number()?;
-    let role = ServerRole { agent, serves_http, workers: usize::try_from(workers).unwrap_or(usize::MAX) };
+    let workers = usize::try_from(workers).unwrap_or(usize::MAX);
     let (beat, silent): (u64, i64) = (cells.number()?, cells.plain()?);
+    let (at_work, is_draining, started_at) = (cells.number()?, cells.plain()?, cells.plain()?);
+    let (code, options, policy) = (cells.plain()?, cells.plain()?, cells.plain()?);
+    let role = ServerRole { agent, serves_http, workers, options, running: RunningNow { code, policy } };
     let pid = u32::try_from(pid).unwrap_or_default();
     Ok(OtherServer {
         row: ServerRow { id: ServerId(id), kind, host, pid, machine, process, role },
         beat,
         silent_ms: u64::try_from(silent).unwrap_or_default(),
         version,
-        at_work: cells.number()?,
-        is_draining: cells.plain()?,
-        started_at: cells.plain()?,
+        at_work,
+        is_draining,
+        started_at,
     })
 }

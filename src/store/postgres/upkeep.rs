@@ -1,6 +1,7 @@
 //! Upkeep, in statements over everything. What changes a session's rows writes the session's version, so that whoever
 //! keeps them elsewhere is told.
 
+use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::PostgresBackend;
@@ -19,7 +20,7 @@ use crate::store::record::{Due, DueKind, PendingCount};
 use crate::store::rows::readable::without_nulls;
 use crate::store::rows::{self, Cells as _, notices::notice};
 use crate::store::shared::question::{Answer, StoreQuestion};
-use crate::store::signals::{HeldHere, OrphanedTurn, OthersSnapshot};
+use crate::store::signals::{HeldHere, OrphanedTurn, OthersSnapshot, TurnTaker};
 use crate::store::upkeep::{ReadyTurns, Sweep, Totals, Upkeep};
 
 impl PostgresBackend {
@@ -56,14 +57,20 @@ fn orphan(cells: &mut PostgresCells<'_>) -> Result<OrphanedTurn, Error> {
     Ok(OrphanedTurn { turn: TurnId(cells.uuid()?), epoch: Some(cells.number()?) })
 }
 
+/// Who looks, as the statements over turns that nobody has are told it.
+fn taken_by(taker: &TurnTaker) -> Vec<Param> {
+    let starved: Vec<Uuid> = taker.starved.iter().map(|turn| turn.0).collect();
+    params![without_nulls(&taker.agent).into_owned(), taker.code.clone(), starved]
+}
+
 /// What no other writer of a session draws.
 fn drawn() -> i64 {
     i64::from_ne_bytes(Uuid::new_v4().as_u64_pair().1.to_ne_bytes())
 }
 
 impl Upkeep for PostgresBackend {
-    fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>> {
-        self.list("turns", SqlCall::new(sql!("turns/orphaned"), vec![]), orphan)
+    fn orphaned_turns(&self, taker: TurnTaker) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>> {
+        self.list("turns", SqlCall::new(sql!("turns/orphaned"), taken_by(&taker)), orphan)
     }
 
     fn ready_turns(&self) -> BoxFuture<'static, Result<Option<ReadyTurns>, Error>> {
@@ -73,7 +80,7 @@ impl Upkeep for PostgresBackend {
         Box::pin(async move { Ok(Some(ready.await?.into_iter().next().unwrap_or_default())) })
     }
 
-    fn look(&self, agent: String, held: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
+    fn look(&self, taker: TurnTaker, held: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
         let ids = |id: fn(&HeldHere) -> Uuid| held.iter().map(id).collect::<Vec<Uuid>>();
         let numbers =
             |number: fn(&HeldHere) -> u64| held.iter().map(|it| rows::integer(number(it))).collect::<Vec<_>>();
@@ -81,25 +88,31 @@ impl Upkeep for PostgresBackend {
             params![ids(|it| it.turn.0), ids(|it| it.session.0), numbers(|it| it.epoch), numbers(|it| it.known)];
         // Without a row of its own nothing is claimed for it.
         let owned = params![self.pool().member().unwrap_or_default(), ids(|it| it.turn.0)];
-        let calls = vec![
-            SqlCall::new(sql!("turns/orphaned_of"), params![without_nulls(&agent).into_owned()]),
+        let mut calls = vec![
+            SqlCall::new(sql!("turns/orphaned_of"), taken_by(&taker)),
             SqlCall::new(sql!("turns/owned"), owned),
             SqlCall::new(sql!("turns/moved"), moved),
             SqlCall::new(sql!("store/access"), vec![]),
         ];
+        if taker.has_others {
+            let withheld = params![without_nulls(&taker.agent).into_owned(), taker.code];
+            calls.push(SqlCall::new(sql!("turns/withheld"), withheld));
+        }
         let pool = self.pool();
         Box::pin(async move {
             let mut replies = pool.run(Frame::Snapshot, calls).await?.into_iter();
             let mut next = || replies.next().unwrap_or_default();
-            let mut turns = || next().iter().map(|row| orphan(&mut PostgresCells::new("turns", row))).collect();
-            let (orphans, owned): (Result<_, _>, Result<_, _>) = (turns(), turns());
+            let turns = |rows: Vec<Row>| -> Result<Vec<_>, Error> {
+                rows.iter().map(|row| orphan(&mut PostgresCells::new("turns", row))).collect()
+            };
+            let (orphans, owned) = (turns(next())?, turns(next())?);
             let moved = next()
                 .iter()
                 .map(|row| PostgresCells::new("turns", row).uuid().map(TurnId))
                 .collect::<Result<_, _>>()?;
             let access =
                 next().first().map(|row| PostgresCells::new("meta", row).number()).transpose()?.unwrap_or_default();
-            Ok(OthersSnapshot { orphans: orphans?, owned: owned?, moved, access })
+            Ok(OthersSnapshot { orphans, withheld: turns(next())?, owned, moved, access })
         })
     }
 

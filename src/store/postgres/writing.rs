@@ -238,7 +238,9 @@ fn state<'r>(columns: Columns<'r, &'r TurnChange>) -> Result<Columns<'r, &'r Tur
         .plain(move |row| of(row).parked)
         .plain(move |row| of(row).wake_at)
         .plain(move |row| of(row).ended_at)
-        .text_or_none(move |row| of(row).suspended_code);
+        .text_or_none(move |row| of(row).suspended_code)
+        .text_or_none(|row| row.turn.code.code.as_deref())
+        .json(|row| rows::json_or_none(Some(&row.turn.code.refused_by).filter(|codes| !codes.is_empty())))?;
     Ok(columns)
 }
 

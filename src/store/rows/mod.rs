@@ -19,6 +19,7 @@ use super::query::TitledSession;
 use super::record::{StoredReply, Turn};
 use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::{Action, AuditRow};
+use crate::domain::cluster::routing::TurnCode;
 use crate::domain::decision::TOOL_APPROVAL;
 use crate::domain::event::{EventBody, Hold, StoredEvent};
 use crate::domain::interrupt::Interrupt;
@@ -242,6 +243,7 @@ pub(super) fn turn(cells: &mut impl Cells) -> Result<Turn, Error> {
         warnings: cells.json_or_none()?.unwrap_or_default(),
         sent_by: cells.plain()?,
         life: life(cells)?,
+        code: TurnCode::default(),
     })
 }
 

@@ -7,6 +7,7 @@ use super::notes::Notes;
 use super::question::StoreQuestion;
 use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::Deed;
+use crate::domain::cluster::routing::TurnCode;
 use crate::domain::event::StoredEvent;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::Entry;
@@ -313,6 +314,14 @@ impl TurnWriter for JobTransaction<'_> {
         drop(self.life(id)?);
         self.inner.note_turn(id, impure_at, warnings)?;
         self.touch_turn(id)?;
+        self.notes.write_turn(id);
+        Ok(())
+    }
+
+    fn route_turn(&mut self, id: TurnId, code: TurnCode) -> Result<(), Error> {
+        drop(self.life(id)?.ok_or(Error::TurnNotOpen(None))?);
+        self.touch_turn(id)?;
+        self.inner.route_turn(id, code)?;
         self.notes.write_turn(id);
         Ok(())
     }

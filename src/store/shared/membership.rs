@@ -14,7 +14,9 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
-use super::servers::{OtherServer, Registered, ServerId, ServerKind, ServerRow, ServerRows, ServerSnapshot};
+use super::servers::{
+    OtherServer, Registered, RunningNow, ServerId, ServerKind, ServerRow, ServerRows, ServerSnapshot,
+};
 use crate::domain::Error;
 use crate::domain::cluster::lease::{Beat, ServerLease};
 use crate::domain::cluster::watch::Watch;
@@ -57,6 +59,8 @@ pub struct Membership {
     others: Mutex<(Moment, Vec<OtherServer>)>,
     /// How many turns are at work here, as was said last.
     at_work: AtomicU64,
+    /// What is run here, as was said last.
+    running: Mutex<RunningNow>,
     /// Whether this one ends, or is asked to.
     draining: watch::Sender<bool>,
     leaving: CancellationToken,
@@ -121,6 +125,7 @@ impl Membership {
         let (signals, has_others) = (broadcast::Sender::new(KEPT_SIGNALS), AtomicBool::new(false));
         let leaving = CancellationToken::new();
         let (others, at_work, draining) = (Mutex::default(), AtomicU64::new(0), watch::Sender::new(false));
+        let running = Mutex::new(me.role.running.clone());
         let this = Arc::new(Self {
             me: me.clone(),
             rows,
@@ -131,6 +136,7 @@ impl Membership {
             has_others,
             others,
             at_work,
+            running,
             draining,
             leaving,
         });
@@ -197,7 +203,9 @@ impl Membership {
         let beat = self.lease().ends().map_or(now, |end| end.saturating_sub(self.timings.lease));
         let (version, at_work) = (env!("CARGO_PKG_VERSION").to_owned(), self.at_work.load(Ordering::Relaxed));
         let times = (now.saturating_sub(beat), death);
-        let me = ServerSnapshot::new(self.me.clone(), version, at_work, *self.draining.borrow(), times);
+        let mut me = self.me.clone();
+        me.role.running = self.running().clone();
+        let me = ServerSnapshot::new(me, version, at_work, *self.draining.borrow(), times);
         let (looked, others) = self.known_others().clone();
         let others = others.into_iter().map(|other| other.snapshot(now.saturating_sub(looked), death));
         let mut servers: Vec<ServerSnapshot> = others.chain([me]).collect();
@@ -215,9 +223,19 @@ impl Membership {
         Ok(others.into_iter().filter(|other| other.row.kind == ServerKind::Server && is_alive(other)).collect())
     }
 
-    /// So many turns are at work here: its next beat says so.
-    pub fn tell_at_work(&self, turns: u64) {
-        self.at_work.store(turns, Ordering::Relaxed);
+    /// So many turns are at work here, of what is run here now: its next beat says so.
+    pub fn tell(&self, at_work: u64, running: RunningNow) {
+        self.at_work.store(at_work, Ordering::Relaxed);
+        *self.running() = running;
+    }
+
+    /// For how long a turn that could go on is left to others, all of which have no slot.
+    pub fn starve(&self) -> Duration {
+        self.timings.starve
+    }
+
+    fn running(&self) -> MutexGuard<'_, RunningNow> {
+        self.running.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// This server ends: its next beat says so.
@@ -261,7 +279,8 @@ impl Membership {
     async fn beat(&self) -> Option<Moment> {
         let begun = now();
         let is_draining = *self.draining.borrow();
-        let counted = self.rows.beat(self.id(), self.at_work.load(Ordering::Relaxed), is_draining);
+        let (at_work, running) = (self.at_work.load(Ordering::Relaxed), self.running().clone());
+        let counted = self.rows.beat(self.id(), at_work, running, is_draining);
         let beat = match timeout(self.timings.patience, counted).await {
             Ok(Ok(Some(is_asked))) => {
                 if is_asked && !is_draining {

@@ -8,6 +8,7 @@ use rustix::system::uname;
 use uuid::Uuid;
 
 use crate::domain::Error;
+use crate::domain::journal::CodeVersion;
 use crate::store::BoxFuture;
 
 /// One life of a process that has the store: nobody else, before or after, is called the same.
@@ -74,6 +75,19 @@ pub struct ServerRole {
     pub serves_http: bool,
     /// How many turns may be at work there; 0 where it runs none.
     pub workers: usize,
+    /// The digest of the options that decide over sessions, whichever server they come to.
+    pub options: Option<String>,
+    /// What may change while it is there.
+    pub running: RunningNow,
+}
+
+/// What a server runs and goes by.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RunningNow {
+    /// The code of its agent ([`crate::domain::cluster::routing::routed_code`]); `None` where it runs no turns.
+    pub code: Option<CodeVersion>,
+    /// The digest of the policy that holds there.
+    pub policy: Option<String>,
 }
 
 impl ServerRow {
@@ -200,7 +214,17 @@ pub fn differences(servers: &[ServerSnapshot]) -> Vec<&'static str> {
     let stay = || servers.iter().filter(|server| !server.is_draining);
     let agents: BTreeSet<_> = stay().map(|server| &server.row.role.agent).collect();
     let versions: BTreeSet<_> = stay().map(|server| &server.version).collect();
-    let differ = [("agent", agents.len() > 1), ("version", versions.len() > 1)];
+    // One that runs no turns has none, and one of an earlier release says nothing of it.
+    let codes: BTreeSet<_> = stay().filter_map(|server| server.row.role.running.code.as_ref()).collect();
+    let options: BTreeSet<_> = stay().filter_map(|server| server.row.role.options.as_ref()).collect();
+    let policies: BTreeSet<_> = stay().map(|server| &server.row.role.running.policy).collect();
+    let differ = [
+        ("agent", agents.len() > 1),
+        ("version", versions.len() > 1),
+        ("code", codes.len() > 1),
+        ("options", options.len() > 1),
+        ("policy", policies.len() > 1),
+    ];
     differ.into_iter().filter_map(|(name, differs)| differs.then_some(name)).collect()
 }
 
@@ -227,12 +251,18 @@ pub trait ServerRows: Send + Sync + 'static {
     /// [`Error::StoreUnavailable`].
     fn others(&self, id: ServerId) -> BoxFuture<'static, Result<Vec<OtherServer>, Error>>;
 
-    /// Counts the row up, and notes how many turns are at work and whether the server ends; one that was asked to stays so.
-    /// Whether it is to end; `None` where the row is not there.
+    /// Counts the row up, and notes how many turns are at work, what it runs, and whether the server ends; one that was asked to
+    /// stays so. Whether it is to end; `None` where the row is not there.
     ///
     /// # Errors
     /// [`Error::StoreUnavailable`].
-    fn beat(&self, id: ServerId, at_work: u64, is_draining: bool) -> BoxFuture<'static, Result<Option<bool>, Error>>;
+    fn beat(
+        &self,
+        id: ServerId,
+        at_work: u64,
+        running: RunningNow,
+        is_draining: bool,
+    ) -> BoxFuture<'static, Result<Option<bool>, Error>>;
 
     /// Takes away the row of a server that seems to be dead, if it is still at `beat`; whether it was. By then nothing that
     /// the dead one had begun to commit can come about any more.
@@ -291,7 +321,7 @@ mod tests {
     #[test]
     fn turns_are_run_by_a_server_of_their_agent_that_has_workers_and_stays() {
         let mut server = other(1, None);
-        server.row.role = ServerRole { agent: Some("a:b".to_owned()), serves_http: false, workers: 1 };
+        server.row.role = ServerRole { agent: Some("a:b".to_owned()), workers: 1, ..ServerRole::default() };
         assert!(server.runs_turns_of("a:b") && !server.runs_turns_of("a:c"));
         for spoil in [
             (|it| it.is_draining = true) as fn(&mut OtherServer),
@@ -330,6 +360,21 @@ mod tests {
         assert_eq!(differences(&[server("a:b", "1", true), server("a:b", "2", false)]), [""; 0]);
         assert_eq!(differences(&[server("a:b", "1", false), server("a:b", "2", false)]), ["version"]);
         assert_eq!(differences(&[server("a:b", "1", false), server("a:c", "2", false)]), ["agent", "version"]);
+    }
+
+    #[test]
+    fn servers_that_stay_differ_by_their_code_options_and_policies_where_they_say_so() {
+        let server = |code: Option<&str>, options: Option<&str>, policy: Option<&str>| {
+            let mut server = other(1, None);
+            let text = |text: Option<&str>| text.map(str::to_owned);
+            let running = RunningNow { code: text(code), policy: text(policy) };
+            server.row.role = ServerRole { options: text(options), running, ..ServerRole::default() };
+            server.snapshot(Duration::ZERO, Duration::from_secs(1))
+        };
+        let full = server(Some("v1"), Some("o"), Some("p"));
+        assert_eq!(differences(&[full.clone(), server(None, None, Some("p"))]), [""; 0]);
+        assert_eq!(differences(&[full.clone(), server(Some("v2"), Some("o"), Some("p"))]), ["code"]);
+        assert_eq!(differences(&[full.clone(), server(Some("v1"), Some("x"), None)]), ["options", "policy"]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use crate::store::record::{Due, PendingCount};
 use crate::store::shared::backend::{Backend, Committed};
 use crate::store::shared::changes::Changes;
 use crate::store::shared::question::{Answer, StoreQuestion};
-use crate::store::signals::{HeldHere, OrphanedTurn, OthersSnapshot};
+use crate::store::signals::{HeldHere, OrphanedTurn, OthersSnapshot, TurnTaker};
 use crate::store::upkeep::{ReadyTurns, Sweep, Totals, Upkeep};
 
 /// How bad it is: chances of a hundred.
@@ -118,16 +118,16 @@ impl Backend for SimulatedConnection {
 }
 
 impl Upkeep for SimulatedConnection {
-    fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>> {
-        self.send(self.database.orphaned_turns())
+    fn orphaned_turns(&self, taker: TurnTaker) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>> {
+        self.send(self.database.orphaned_turns(taker))
     }
 
     fn ready_turns(&self) -> BoxFuture<'static, Result<Option<ReadyTurns>, Error>> {
         self.send(self.database.ready_turns())
     }
 
-    fn look(&self, agent: String, held: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
-        self.send(self.database.look(agent, held))
+    fn look(&self, taker: TurnTaker, held: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
+        self.send(self.database.look(taker, held))
     }
 
     fn due(&self, now: Timestamp, limit: usize) -> BoxFuture<'static, Result<Vec<Due>, Error>> {

@@ -10,7 +10,7 @@ use crate::store::memory::transaction::MemoryTransaction;
 use crate::store::outbox::OutboxFigures;
 use crate::store::record::{Due, PendingCount};
 use crate::store::shared::question::Version;
-use crate::store::signals::{HeldHere, OrphanedTurn, OthersSnapshot};
+use crate::store::signals::{HeldHere, OrphanedTurn, OthersSnapshot, TurnTaker};
 use crate::store::upkeep::{self, ReadyTurns, Sweep, Totals, Upkeep, UpkeepReader, UpkeepWriter};
 use crate::store::{BoxFuture, Reader, Transaction};
 
@@ -33,11 +33,11 @@ impl Rows {
 }
 
 impl Upkeep for SimulatedDatabase {
-    fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>> {
+    fn orphaned_turns(&self, _: TurnTaker) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>> {
         self.with(|rows| upkeep::orphans(&rows.state))
     }
 
-    fn look(&self, _: String, _: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
+    fn look(&self, _: TurnTaker, _: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
         // Who of its servers has which turn is not in it.
         Box::pin(std::future::ready(Ok(OthersSnapshot::default())))
     }

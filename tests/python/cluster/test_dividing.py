@@ -42,6 +42,7 @@ def test_servers_are_listed_with_what_they_do_and_one_ends_when_asked(serve: Ser
             "draining": False,
         }
         assert re.fullmatch(r"\d+\.\d+\.\d+.*", server["version"])
+        assert bool(server["code"]) == bool(max_workers)
         assert server["silent_ms"] < 10_000
     # What it has goes on at the next with workers.
     third = serve()

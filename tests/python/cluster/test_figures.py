@@ -74,6 +74,7 @@ def test_each_server_names_all_and_what_they_do_until_they_are_gone(serve: Serve
             told = told_of(api)[name(server)]
             assert told.pop("silent_ms") < 10_000
             assert len(told.pop("server_id")) == 36
+            assert bool(told.pop("code")) == (server is back)
             assert told == {
                 "name": name(server),
                 "version": hitl.__version__,

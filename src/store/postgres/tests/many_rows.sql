@@ -6,9 +6,9 @@ SELECT pg_temp.id('session', n), 1, n, 'm:a', n, n, 2, CASE WHEN n % 100 = 0 THE
        CASE WHEN n % 100 = 0 THEN NULL ELSE n END
 FROM generate_series(1, 100000) AS n;
 
-INSERT INTO hitl.turns (id, session, message, epoch, created_at, ended_at, parked, wake_at, recoveries, worked_ms, suspended_code)
+INSERT INTO hitl.turns (id, session, message, epoch, created_at, ended_at, parked, wake_at, recoveries, worked_ms, suspended_code, code)
 SELECT pg_temp.id('turn', n), pg_temp.id('session', n), '{}', 1, n, CASE WHEN n % 100 = 0 THEN NULL ELSE n END,
-       n % 100 = 0 AND n < 100000, CASE WHEN n % 1000 = 0 THEN n END, 0, 0, CASE WHEN n % 1000 = 1 THEN 'old' END
+       n % 100 = 0 AND n < 100000, CASE WHEN n % 1000 = 0 THEN n END, 0, 0, CASE WHEN n % 1000 = 1 THEN 'old' END, 'v' || n % 2
 FROM generate_series(1, 100000) AS n;
 
 INSERT INTO hitl.messages (session, idx, message)

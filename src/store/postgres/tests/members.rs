@@ -17,8 +17,8 @@ use crate::store::postgres::migrating::{self, SchemaState};
 use crate::store::postgres::opening::{MIGRATIONS, NEWEST};
 use crate::store::postgres::servers::PostgresServers;
 use crate::store::presence::Presence;
-use crate::store::shared::servers::{Registered, ServerId, ServerKind, ServerRole, ServerRow, ServerRows};
-use crate::store::signals::{HeldHere, OrphanedTurn, Signal};
+use crate::store::shared::servers::{Registered, RunningNow, ServerId, ServerKind, ServerRole, ServerRow, ServerRows};
+use crate::store::signals::{HeldHere, OrphanedTurn, Signal, TurnTaker};
 use crate::store::upkeep::ReadyTurns;
 
 fn somebody(kind: ServerKind) -> ServerRow {
@@ -63,13 +63,38 @@ async fn a_row_is_counted_up_and_taken_away_only_as_it_was_seen() {
     let database = Database::new().await;
     let rows = rows(&database).await;
     let me = somebody(ServerKind::Server);
+    let beat = async || rows.beat(me.id, 0, RunningNow::default(), false).await;
     assert_eq!(rows.register(me.clone()).await, Ok(Registered::Yes));
-    assert_eq!(rows.beat(me.id, 0, false).await, Ok(Some(false)));
+    assert_eq!(beat().await, Ok(Some(false)));
     assert_eq!(rows.bury(me.id, 0).await, Ok(false));
-    assert_eq!(rows.beat(me.id, 0, false).await, Ok(Some(false)));
+    assert_eq!(beat().await, Ok(Some(false)));
     assert_eq!(rows.bury(me.id, 2).await, Ok(true));
-    assert_eq!(rows.beat(me.id, 0, false).await, Ok(None));
+    assert_eq!(beat().await, Ok(None));
     assert_eq!(rows.bury(me.id, 2).await, Ok(false));
+}
+
+#[tokio::test]
+async fn others_read_what_a_server_runs_as_it_came_and_as_it_says_with_each_beat() {
+    let database = Database::new().await;
+    let rows = rows(&database).await;
+    let running = |code: Option<&str>, policy: Option<&str>| RunningNow {
+        code: code.map(str::to_owned),
+        policy: policy.map(str::to_owned),
+    };
+    let role = ServerRole {
+        agent: Some("a:b".to_owned()),
+        serves_http: true,
+        workers: 2,
+        options: Some("o".to_owned()),
+        running: running(Some("v1"), None),
+    };
+    let me = ServerRow { role: role.clone(), ..somebody(ServerKind::Server) };
+    assert_eq!(rows.register(me.clone()).await, Ok(Registered::Yes));
+    let read = async || rows.others(somebody(ServerKind::Tool).id).await.unwrap().remove(0).row.role;
+    assert_eq!(read().await, role);
+    let now = running(Some("v2"), Some("p"));
+    assert_eq!(rows.beat(me.id, 1, now.clone(), false).await, Ok(Some(false)));
+    assert_eq!(read().await, ServerRole { running: now, ..role });
 }
 
 #[tokio::test]
@@ -180,13 +205,16 @@ async fn whose_owner_is_gone_or_who_was_let_go_of_is_orphaned_and_ones_own_are_n
         begun.await.unwrap();
     }
     let orphan = |number| OrphanedTurn { turn: turn_id(number), epoch: Some(1) };
-    assert_eq!(one.upkeep().orphaned_turns().await, Ok(vec![orphan(3)]));
+    assert_eq!(one.upkeep().orphaned_turns(TurnTaker::default()).await, Ok(vec![orphan(3)]));
     other.close().await.unwrap();
-    assert_eq!(one.upkeep().orphaned_turns().await, Ok(vec![orphan(2), orphan(3)]));
-    let of = async |agent: &str| one.upkeep().look(agent.to_owned(), Vec::new()).await.unwrap().orphans;
+    assert_eq!(one.upkeep().orphaned_turns(TurnTaker::default()).await, Ok(vec![orphan(2), orphan(3)]));
+    let of = async |agent: &str| {
+        let taker = TurnTaker { agent: agent.to_owned(), ..TurnTaker::default() };
+        one.upkeep().look(taker, Vec::new()).await.unwrap().orphans
+    };
     assert_eq!(of(&session(1).agent).await, [orphan(2), orphan(3)]);
     assert_eq!(of("another").await, []);
-    let of = async |held| one.upkeep().look(String::new(), held).await.unwrap().owned;
+    let of = async |held| one.upkeep().look(TurnTaker::default(), held).await.unwrap().owned;
     assert_eq!(of(Vec::new()).await, [orphan(1)]);
     assert_eq!(of(vec![HeldHere { turn: turn_id(1), session: session_id(1), epoch: 1, known: 0 }]).await, []);
     one.close().await.unwrap();
@@ -258,10 +286,10 @@ async fn a_server_is_told_at_once_what_another_one_has_committed() {
     };
     other.transact(About::Session(session_id(told)), move |tx| tx.delete_session(session_id(told))).await.unwrap();
     heard(Signal::Deleted(session_id(told))).await;
-    let before = one.upkeep().look(String::new(), Vec::new()).await.unwrap().access;
+    let before = one.upkeep().look(TurnTaker::default(), Vec::new()).await.unwrap().access;
     other.transact(About::Access, |tx| tx.insert_key(&key(1, "ada"))).await.unwrap();
     heard(Signal::Access).await;
-    assert_eq!(one.upkeep().look(String::new(), Vec::new()).await.unwrap().access, before + 1);
+    assert_eq!(one.upkeep().look(TurnTaker::default(), Vec::new()).await.unwrap().access, before + 1);
     other.close().await.unwrap();
     one.close().await.unwrap();
 }
@@ -288,7 +316,7 @@ async fn of_turns_in_memory_those_are_told_of_to_whom_others_have_written_or_tha
         begun.await.unwrap();
     }
     let held = |number, known| HeldHere { turn: turn_id(number), session: session_id(number), epoch: 1, known };
-    let moved = async |held: Vec<HeldHere>| store.upkeep().look(String::new(), held).await.unwrap().moved;
+    let moved = async |held: Vec<HeldHere>| store.upkeep().look(TurnTaker::default(), held).await.unwrap().moved;
     let mut told = moved((1..=5).map(|number| held(number, 0)).collect()).await;
     told.sort_unstable_by_key(|turn| turn.0);
     assert_eq!(told, [turn_id(2), turn_id(3), turn_id(4), turn_id(5)]);

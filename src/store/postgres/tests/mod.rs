@@ -7,5 +7,6 @@ mod commits;
 mod connections;
 mod members;
 mod plans;
+mod routing;
 pub(in crate::store) mod support;
 mod upkeep;

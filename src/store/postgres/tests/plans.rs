@@ -175,6 +175,7 @@ async fn nothing_that_sessions_need_on_their_way_looks_at_a_whole_table() {
             "turns/orphaned",
             "turns/orphaned_of",
             "turns/owned",
+            "turns/withheld",
             "turns/ready",
             "turns/moved",
             "turns/retriable",

@@ -8,7 +8,7 @@ use crate::store::contract::fixture::*;
 use crate::store::record::Turn;
 use crate::store::shared::changes::{Changes, RowChange};
 use crate::store::shared::question::StoreQuestion;
-use crate::store::signals::OrphanedTurn;
+use crate::store::signals::{OrphanedTurn, TurnTaker};
 use crate::store::upkeep::{Sweep, Upkeep};
 
 #[tokio::test]
@@ -32,14 +32,17 @@ async fn whoever_keeps_a_session_elsewhere_is_told_that_its_journal_was_removed(
     store_all(&store).await;
     let ended =
         Turn { life: Life { state: TurnState::Ended { at: at(1) }, ..Life::default() }, ..turn(session_id(1), 1) };
-    assert_eq!(store.orphaned_turns().await.unwrap(), [OrphanedTurn { turn: turn_id(1), epoch: Some(0) }]);
+    assert_eq!(
+        store.orphaned_turns(TurnTaker::default()).await.unwrap(),
+        [OrphanedTurn { turn: turn_id(1), epoch: Some(0) }]
+    );
     let changes = Changes {
         sessions: vec![touched(1, 1, RowChange::Kept)],
         turns: vec![turn_change(ended, false)],
         ..Changes::default()
     };
     commit(&store, changes).await;
-    assert_eq!(store.orphaned_turns().await.unwrap(), []);
+    assert_eq!(store.orphaned_turns(TurnTaker::default()).await.unwrap(), []);
     assert_eq!(store.compact_journals(at(2), 9).await, Ok(1));
     assert_eq!(store.compact_journals(at(2), 9).await, Ok(0));
     let slice = slice(&store, 1).await.unwrap();

@@ -65,12 +65,21 @@ impl ServerRows for Rows {
         Box::pin(std::future::ready(if unreached { Err(unreachable()) } else { Ok(others) }))
     }
 
-    fn beat(&self, id: ServerId, _: u64, is_draining: bool) -> BoxFuture<'static, Result<Option<bool>, Error>> {
+    fn beat(
+        &self,
+        id: ServerId,
+        _: u64,
+        running: RunningNow,
+        is_draining: bool,
+    ) -> BoxFuture<'static, Result<Option<bool>, Error>> {
         let mut state = self.state();
         if state.unreachable.contains(&id) {
             return Box::pin(std::future::ready(Err(unreachable())));
         }
-        let row = state.rows.get_mut(&id).map(|(_, beat)| *beat += 1);
+        let row = state.rows.get_mut(&id).map(|(row, beat)| {
+            row.role.running = running;
+            *beat += 1;
+        });
         let is_draining = is_draining || state.asked_to_end.contains(&id);
         Box::pin(std::future::ready(Ok(row.map(|()| is_draining))))
     }
@@ -263,7 +272,7 @@ async fn each_server_tells_of_itself_and_of_the_others_by_their_names() {
         let of_one = |server: ServerSnapshot| (server.row.id, server.at_work, server.status);
         it.servers().into_iter().map(of_one).collect::<Vec<_>>()
     };
-    first.tell_at_work(3);
+    first.tell(3, RunningNow::default());
     second.drain();
     let alike = async |it: &Membership, expected: &[_]| {
         while of(it) != expected {

@@ -232,9 +232,9 @@ async fn every_column_of_either_store_is_copied() {
     let database = Database::new().await;
     database.store().await;
     let client = database.client().await;
-    // What belongs to a store and not to what it holds, or is drawn anew.
+    // What belongs to a store and not to what it holds, is drawn anew, or is of the servers that have it.
     let own = ["store", "session_counters", "last_told", "meta", "servers", "deeds", "audit_chain"];
-    let drawn = ["owner"];
+    let drawn = ["owner", "code", "refused_by"];
     let sqlite = rusqlite::Connection::open(&path).unwrap();
     let mut names: Vec<String> = Vec::new();
     let mut statement = sqlite.prepare("SELECT name FROM sqlite_schema WHERE type = 'table'").unwrap();

@@ -2,9 +2,9 @@
 WITH n AS (
     SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::uuid[], $4::text[], $5::text[], $6::bigint[],
                          $7::bigint[], $8::bigint[], $9::boolean[], $10::bigint[], $11::bigint[],
-                         $12::text[])
+                         $12::text[], $13::text[], $14::text[])
         AS n(id, session, owner, impure_at, warnings, epoch, recoveries, worked_ms, parked, wake_at,
-             ended_at, suspended_code)
+             ended_at, suspended_code, code, refused_by)
 ), resumed AS (
     SELECT t.id, t.session FROM hitl.turns t JOIN n ON n.id = t.id
     WHERE t.suspended_code IS NOT NULL AND n.suspended_code IS NULL
@@ -20,7 +20,7 @@ WITH n AS (
 UPDATE hitl.turns t
 SET impure_at = n.impure_at, warnings = n.warnings, epoch = n.epoch, recoveries = n.recoveries,
     worked_ms = n.worked_ms, parked = n.parked, wake_at = n.wake_at, ended_at = n.ended_at,
-    suspended_code = n.suspended_code,
+    suspended_code = n.suspended_code, code = n.code, refused_by = n.refused_by,
     owner = coalesce(n.owner, t.owner)
 FROM n
 WHERE t.id = n.id

@@ -5,4 +5,4 @@ CREATE VIEW hitl.place AS
     FROM pg_control_system() c, pg_database d WHERE d.datname = current_database();
 -- Where it was served last; NULL before the first server. Notices go out only there.
 ALTER TABLE hitl.meta ADD COLUMN home text;
-UPDATE hitl.meta SET schema = 6;
+UPDATE hitl.meta SET schema = 7;
