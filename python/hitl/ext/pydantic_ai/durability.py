@@ -15,6 +15,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
+from itertools import count
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
@@ -126,10 +127,30 @@ class HitlDurability(BaseDurabilityCapability[Any]):
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
         """The tools as steps, and before each of them the gate."""
+        if is_in_turn():
+            toolset = self._with_given(toolset)
         leaves: list[AbstractToolset[Any]] = []
         toolset.apply(leaves.append)
         servers = frozenset(leaf.id for leaf in leaves if leaf.id and isinstance(leaf, _toolset_of_mcp()))
         return GatedToolset(super().get_wrapper_toolset(toolset) or toolset, servers)
+
+    def _with_given(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
+        """A run's toolsets, of which those are steps as well that the agent was not made with: what ``run()`` and
+        ``override()`` were given, and what capabilities of the run have. The framework knows the agent's own alone."""
+        numbers = count(1)
+
+        def taken(leaf: AbstractToolset[Any]) -> AbstractToolset[Any]:
+            known = self._toolsets_by_id.get(leaf._explicit_id or "")
+            if known is not None and known.wrapped is leaf:
+                return leaf
+            id_ = f"given-{next(numbers)}"
+            if isinstance(leaf, DynamicToolset):
+                chosen = None if isinstance(leaf.id, _Numbered) else leaf.id
+                leaf = DynamicToolset(leaf.toolset_func, per_run_step=leaf.per_run_step, id=chosen)
+            _give_id(leaf, id_)
+            return self._wrap_leaf_toolset(leaf) or leaf
+
+        return toolset.visit_and_replace(taken)
 
     def get_wrapper_model(self, model: Model) -> Model | None:
         """A model that cannot stream is asked without."""
@@ -204,19 +225,36 @@ class HitlDurability(BaseDurabilityCapability[Any]):
         return ToolApproved(override_args=given.args if given is not None and given.edited else None)
 
 
+class _Numbered(str):
+    """An id that nobody has chosen."""
+
+    __slots__ = ()
+
+
+_functions = count(1)
+
+
 def _give_ids(agent: AbstractAgent[Any, Any]) -> None:
-    """An id for each toolset without one. The framework names steps by them; ours have the ids of calls, so that any
-    will do that is the same in every process."""
+    """An id for each toolset without one."""
     leaves: list[AbstractToolset[Any]] = []
     for toolset in agent.toolsets:
         toolset.apply(leaves.append)
     for number, leaf in enumerate(leaves):
-        if isinstance(leaf, DynamicToolset) and not isinstance(leaf.toolset_func, _ServerMarker):
-            leaf.toolset_func = _ServerMarker(leaf.toolset_func)
-        if isinstance(leaf, FunctionToolset | DynamicToolset) and leaf.id is None:
-            leaf._id = f"toolset-{number}"  # there is no other way once it is made
-        elif isinstance(leaf, _toolset_of_mcp()) and leaf._explicit_id is None:
-            leaf.id = leaf.id or f"toolset-{number}"  # a server's own name, where it tells one
+        _give_id(leaf, f"toolset-{number}")
+
+
+def _give_id(leaf: AbstractToolset[Any], id_: str) -> None:
+    """An id for a toolset without one. The framework names steps by them; ours have the ids of calls, so that of the
+    program's own functions any will do. What others name their steps by is the same in every process."""
+    if isinstance(leaf, DynamicToolset) and not isinstance(leaf.toolset_func, _ServerMarker):
+        leaf.toolset_func = _ServerMarker(leaf.toolset_func)
+    if isinstance(leaf, FunctionToolset) and leaf.id is None:
+        # Once it is made there is no other way. Its place would not do: two agents may have it, each at another.
+        leaf._id = _Numbered(f"functions-{next(_functions)}")
+    elif isinstance(leaf, DynamicToolset) and leaf.id is None:
+        leaf._id = _Numbered(id_)
+    elif isinstance(leaf, _toolset_of_mcp()) and leaf._explicit_id is None:
+        leaf.id = leaf.id or _Numbered(id_)  # a server's own name, where it tells one
 
 
 def _mark_servers(toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
