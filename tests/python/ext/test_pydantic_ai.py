@@ -41,7 +41,7 @@ from hitl.ext.pydantic_ai.backend import may_pass
 from hitl.ext.pydantic_ai.messages import history_of, turn_of
 from hitl.testing import HitlServer
 from tests.python.ext.pydantic_ai_runs import APPROVE, payer, proved, says
-from tests.python.support.prefixes import Effects
+from tests.python.support.prefixes import Effects, run_all_prefixes
 
 # -- runs --------------------------------------------------------------------------------------------------------------
 
@@ -178,6 +178,33 @@ async def test_toolsets_that_a_run_is_given_are_steps_and_gated(run_with: Callab
     names = sorted(step["name"] for step in steps if step["kind"] == "tool")
     assert names == sorted(["look", "pay", "late", "delegate"] * 2)
     assert [asked["payload"]["tool_args"] for asked in run.requests] == [{"cents": 5}] * 2
+
+
+async def test_a_run_that_wants_a_new_conversation_has_one() -> None:
+    def make(effects: Effects) -> Any:
+        class Twice:
+            """Two runs of an agent in a turn, and one that leaves what they have said to each other."""
+
+            name = "twice"
+
+            async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> Any:
+                agent = Agent(TestModel(call_tools=[]), name="inner")
+                first = await agent.run("go")
+                more = await agent.run("on", message_history=first.all_messages())
+                forked = [
+                    await agent.run("other", message_history=first.all_messages(), conversation_id="new")
+                    for _ in range(2)
+                ]
+                ids = [each.conversation_id for each in (first, more, *forked)]
+                reply = ChatMessage.assistant_message(content=json.dumps(ids))
+                return reply, [*state, message, reply]
+
+        return Twice()
+
+    run = await run_all_prefixes(make, None)
+    first, more, *forked = json.loads(run.response.content or "")
+    assert first == more
+    assert len({first, *forked}) == 3
 
 
 async def test_a_toolset_of_two_agents_has_a_place_in_each() -> None:

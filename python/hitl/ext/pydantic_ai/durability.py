@@ -106,12 +106,7 @@ class HitlDurability(BaseDurabilityCapability[Any]):
         """The same in every replay: the turn's, the step's that the run is in, and its number there."""
         if not is_in_turn():
             return None
-        turn = current_turn()
-        step = turn.current_step
-        inside = "" if step is None else step.path
-        numbers = _runs.setdefault(turn, Counter())
-        numbers[inside] += 1
-        return f"{turn.turn_id}:{inside}:{numbers[inside]}"
+        return _next_run_id()
 
     def get_default_conversation_id(self, run_id: str) -> str | None:
         """The session's id; of a nested run one of its own."""
@@ -225,6 +220,19 @@ class HitlDurability(BaseDurabilityCapability[Any]):
         return ToolApproved(override_args=given.args if given is not None and given.edited else None)
 
 
+_NEW = "new"
+"""The id of a conversation by which a run asks for one of its own."""
+
+
+def _next_run_id() -> str:
+    turn = current_turn()
+    step = turn.current_step
+    inside = "" if step is None else step.path
+    numbers = _runs.setdefault(turn, Counter())
+    numbers[inside] += 1
+    return f"{turn.turn_id}:{inside}:{numbers[inside]}"
+
+
 class _Numbered(str):
     """An id that nobody has chosen."""
 
@@ -333,6 +341,9 @@ def _give_to_nested_runs() -> None:
         self: Agent[Any, Any], *args: Any, capabilities: Sequence[Any] | None = None, **kwargs: Any
     ) -> AbstractAsyncContextManager[Any]:
         given = list(capabilities or ())
+        if is_in_turn() and kwargs.get("conversation_id") == _NEW:
+            # The framework would take what our default is, which may be the session's.
+            kwargs["conversation_id"] = conversation_id_from_run_id(_next_run_id())
         if is_in_turn() and HitlDurability.from_agent(self) is None and not any(map(_is_ours, given)):
             given.append(HitlDurability(name=self.name or UNNAMED))
         return begin(self, *args, capabilities=given or None, **kwargs)
