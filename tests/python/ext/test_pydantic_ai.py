@@ -25,7 +25,6 @@ from pydantic_ai import (
     TextPart,
     Tool,
 )
-from pydantic_ai.capabilities import Toolset
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ThinkingPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -125,61 +124,6 @@ async def test_toolsets_of_every_kind_are_steps_and_gated() -> None:
     assert [asked["payload"]["tool_args"] for asked in run.requests] == [{"table": "users"}]
 
 
-def _added(agent: Agent[Any, Any], toolsets: list[Any]) -> Any:
-    return agent.run("go", toolsets=toolsets)
-
-
-async def _in_their_place(agent: Agent[Any, Any], toolsets: list[Any]) -> Any:
-    with agent.override(toolsets=toolsets):
-        return await agent.run("go")
-
-
-async def _in_place_of_its_tools(agent: Agent[Any, Any], toolsets: list[Any]) -> Any:
-    tools = [tool for each in toolsets if isinstance(each, FunctionToolset) for tool in each.tools.values()]
-    with agent.override(tools=tools):
-        return await agent.run("go", toolsets=[each for each in toolsets if not isinstance(each, FunctionToolset)])
-
-
-def _of_a_capability(agent: Agent[Any, Any], toolsets: list[Any]) -> Any:
-    return agent.run("go", capabilities=[Toolset(each) for each in toolsets])
-
-
-@pytest.mark.parametrize("run_with", [_added, _in_their_place, _in_place_of_its_tools, _of_a_capability])
-async def test_toolsets_that_a_run_is_given_are_steps_and_gated(run_with: Callable[..., Any]) -> None:
-    def make(effects: Effects) -> Any:
-        def pay(cents: int) -> str:
-            effects.append(cents)
-            return "paid"
-
-        def look() -> str:
-            effects.append("look")
-            return "seen"
-
-        def late() -> str:
-            effects.append("late")
-            return "later"
-
-        inner = Agent(says([("look", {}), ("pay", {"cents": 5}), ("late", {})]), name="inner")
-        inner.tool_plain(lambda: "unused", name="own")  # type: ignore[call-overload]
-        outer = Agent(says([("delegate", {})], [("delegate", {})]), name="outer")
-
-        @outer.tool_plain
-        async def delegate() -> str:
-            gated = Tool(pay, requires_approval=True)
-            made = DynamicToolset[Any](lambda ctx: FunctionToolset([late]))
-            return str((await run_with(inner, [FunctionToolset([look]), FunctionToolset([gated]), made])).output)
-
-        return outer
-
-    run, said = await proved(make, lambda asked: APPROVE)
-    told = json.dumps([["success", "seen"], ["success", "paid"], ["success", "later"]])
-    assert said == [["success", told]] * 2
-    steps = [entry["step"] for entry in run.port.journal if entry["entry"] == "step"]
-    names = sorted(step["name"] for step in steps if step["kind"] == "tool")
-    assert names == sorted(["look", "pay", "late", "delegate"] * 2)
-    assert [asked["payload"]["tool_args"] for asked in run.requests] == [{"cents": 5}] * 2
-
-
 async def test_a_run_that_wants_a_new_conversation_has_one() -> None:
     def make(effects: Effects) -> Any:
         class Twice:
@@ -205,15 +149,6 @@ async def test_a_run_that_wants_a_new_conversation_has_one() -> None:
     first, more, *forked = json.loads(run.response.content or "")
     assert first == more
     assert len({first, *forked}) == 3
-
-
-async def test_a_toolset_of_two_agents_has_a_place_in_each() -> None:
-    shared = FunctionToolset([Tool(lambda: "shared", name="both")])
-    first = Agent(says([("both", {})]), name="first", toolsets=[FunctionToolset(), shared])
-    second = Agent(says([("both", {})]), name="second", toolsets=[shared, FunctionToolset()])
-    for agent in (first, second):
-        result = await hitl.run(agent, "go")
-        assert result.output == json.dumps([["success", "shared"]])
 
 
 async def test_tools_of_a_server_of_mcp_are_not_the_programs_own(monkeypatch: pytest.MonkeyPatch) -> None:

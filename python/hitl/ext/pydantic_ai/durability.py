@@ -16,7 +16,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 from weakref import WeakKeyDictionary
 
 from pydantic import JsonValue
@@ -45,7 +45,7 @@ from pydantic_ai.tools import (
     ToolDefinition,
     ToolDenied,
 )
-from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolset
+from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, ExternalToolset, FunctionToolset
 
 from hitl.errors import InterruptExpired
 from hitl.ext.pydantic_ai.backend import StepBackend, may_pass, show
@@ -130,8 +130,8 @@ class HitlDurability(BaseDurabilityCapability[Any]):
         return GatedToolset(super().get_wrapper_toolset(toolset) or toolset, servers)
 
     def _with_given(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
-        """A run's toolsets, of which those are steps as well that the agent was not made with: what ``run()`` and
-        ``override()`` were given, and what capabilities of the run have. The framework knows the agent's own alone."""
+        """A run's toolsets, of which those are steps as well that the framework does not know: what ``run()`` and
+        ``override()`` were given, what capabilities of the run have, and what is of a class of its own."""
         numbers = count(1)
 
         def taken(leaf: AbstractToolset[Any]) -> AbstractToolset[Any]:
@@ -143,7 +143,9 @@ class HitlDurability(BaseDurabilityCapability[Any]):
                 chosen = None if isinstance(leaf.id, _Numbered) else leaf.id
                 leaf = DynamicToolset(leaf.toolset_func, per_run_step=leaf.per_run_step, id=chosen)
             _give_id(leaf, id_)
-            return self._wrap_leaf_toolset(leaf) or leaf
+            if isinstance(leaf, ExternalToolset):
+                return leaf  # none of its tools runs here
+            return self._wrap_leaf_toolset(leaf) or self._build_function_toolset(cast(Any, leaf))
 
         return toolset.visit_and_replace(taken)
 
