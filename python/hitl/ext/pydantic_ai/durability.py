@@ -20,9 +20,9 @@ from typing import Any, ClassVar, cast
 from weakref import WeakKeyDictionary
 
 from pydantic import JsonValue
-from pydantic_ai import Agent
+from pydantic_ai import Agent, CallToolsNode
 from pydantic_ai.agent import AbstractAgent
-from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering, RequestInput
+from pydantic_ai.capabilities import AbstractCapability, AgentNode, CapabilityOrdering, RequestInput
 from pydantic_ai.durable_exec import (
     JSON_CODEC,
     BaseDurabilityCapability,
@@ -34,7 +34,7 @@ from pydantic_ai.durable_exec import (
     external_event_scope,
 )
 from pydantic_ai.exceptions import ApprovalRequired
-from pydantic_ai.messages import ToolCallPart
+from pydantic_ai.messages import FilePart, TextPart, ToolCallPart
 from pydantic_ai.models import CompletedStreamedResponse, Model
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.tools import (
@@ -49,7 +49,15 @@ from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, ExternalToolse
 
 from hitl.errors import InterruptExpired
 from hitl.ext.pydantic_ai.backend import StepBackend, may_pass, show
-from hitl.ext.pydantic_ai.gate import GatedToolset, ServersTools, ask_about, current_call, denial, put_question
+from hitl.ext.pydantic_ai.gate import (
+    GatedToolset,
+    ServersTools,
+    ask_about,
+    current_call,
+    denial,
+    is_put_off,
+    put_question,
+)
 from hitl.ext.turns import is_in_turn
 from hitl.turn.retrying import Retries, Transient, check_retries
 from hitl.turn.runtime import Turn, agent_name, current_turn
@@ -163,6 +171,18 @@ class HitlDurability(BaseDurabilityCapability[Any]):
                 return await super().wrap_run(ctx, handler=handler)
         finally:
             agent_name.reset(token)
+
+    async def before_node_run(self, ctx: RunContext[Any], *, node: AgentNode[Any]) -> AgentNode[Any]:
+        """Let no text of a reply end a run that calls for a person in the same reply. The framework does not either,
+        by the kind of the tool, which the gate has changed."""
+        is_early = isinstance(ctx.agent, Agent) and ctx.agent.end_strategy == "early"
+        if not (is_early and is_in_turn() and isinstance(node, CallToolsNode)):
+            return node
+        response = node.model_response
+        if not any(is_put_off(ctx.tools.get(call.tool_name)) for call in response.tool_calls):
+            return node
+        parts = [part for part in response.parts if not isinstance(part, TextPart | FilePart)]
+        return replace(node, model_response=replace(response, parts=parts))
 
     async def wrap_tool_execute(
         self,
