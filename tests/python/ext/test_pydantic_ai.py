@@ -40,7 +40,7 @@ from hitl.ext.pydantic_ai.backend import may_pass
 from hitl.ext.pydantic_ai.messages import history_of, turn_of
 from hitl.testing import HitlServer
 from tests.python.ext.pydantic_ai_runs import APPROVE, payer, proved, says
-from tests.python.support.prefixes import Effects
+from tests.python.support.prefixes import Effects, run_all_prefixes
 
 # -- runs --------------------------------------------------------------------------------------------------------------
 
@@ -122,6 +122,33 @@ async def test_toolsets_of_every_kind_are_steps_and_gated() -> None:
     run, said = await proved(make, lambda asked: APPROVE)
     assert said == [["success", 3], ["success", "dropped"], ["success", "dropped"], ["success", "later"]]
     assert [asked["payload"]["tool_args"] for asked in run.requests] == [{"table": "users"}]
+
+
+async def test_a_run_that_wants_a_new_conversation_has_one() -> None:
+    def make(effects: Effects) -> Any:
+        class Twice:
+            """Two runs of an agent in a turn, and one that leaves what they have said to each other."""
+
+            name = "twice"
+
+            async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> Any:
+                agent = Agent(TestModel(call_tools=[]), name="inner")
+                first = await agent.run("go")
+                more = await agent.run("on", message_history=first.all_messages())
+                forked = [
+                    await agent.run("other", message_history=first.all_messages(), conversation_id="new")
+                    for _ in range(2)
+                ]
+                ids = [each.conversation_id for each in (first, more, *forked)]
+                reply = ChatMessage.assistant_message(content=json.dumps(ids))
+                return reply, [*state, message, reply]
+
+        return Twice()
+
+    run = await run_all_prefixes(make, None)
+    first, more, *forked = json.loads(run.response.content or "")
+    assert first == more
+    assert len({first, *forked}) == 3
 
 
 async def test_tools_of_a_server_of_mcp_are_not_the_programs_own(monkeypatch: pytest.MonkeyPatch) -> None:

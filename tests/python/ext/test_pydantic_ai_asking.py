@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from typing import Any, Literal
 
 import pytest
 from pydantic import BaseModel
@@ -11,15 +12,21 @@ from pydantic_ai import (
     ApprovalRequired,
     CallDeferred,
     ExternalToolset,
+    ModelMessage,
+    ModelResponse,
+    NativeOutput,
     RunContext,
+    TextPart,
+    ToolCallPart,
     ToolDefinition,
 )
 from pydantic_ai.capabilities import RequestInput
 from pydantic_ai.external_events import wait_for_external_event
+from pydantic_ai.models.function import AgentInfo, FunctionModel
 
 import hitl
-from tests.python.ext.pydantic_ai_runs import APPROVE, payer, proved, says
-from tests.python.support.prefixes import Effects
+from tests.python.ext.pydantic_ai_runs import APPROVE, Timeless, payer, proved, says
+from tests.python.support.prefixes import Effects, run_all_prefixes
 
 # -- approvals ---------------------------------------------------------------------------------------------------------
 
@@ -178,3 +185,28 @@ async def test_who_asks_by_other_means_asks_here_and_an_event_from_outside_is_an
     assert said == [told]
     assert [asked["type"] for asked in run.requests] == ["review", "tool_approval"]
     assert len(set(handed)) == 1
+
+
+@pytest.mark.parametrize("end_strategy", ["early", "graceful"])
+async def test_a_text_beside_a_gated_call_does_not_end_the_run(end_strategy: Literal["early", "graceful"]) -> None:
+    def make(effects: Effects) -> Any:
+        def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+            said = [TextPart(json.dumps({"response": len(messages)}))]
+            return ModelResponse([*said, ToolCallPart("pay", {}, tool_call_id="c1")] if len(messages) == 1 else said)
+
+        agent = Agent(
+            FunctionModel(reply), name="payer", output_type=NativeOutput(int, name="sum"), end_strategy=end_strategy
+        )
+
+        @agent.tool_plain(requires_approval=True)
+        def pay() -> str:
+            effects.append("paid")
+            return "paid"
+
+        return Timeless(agent)
+
+    run = await run_all_prefixes(make, lambda asked: APPROVE)
+    assert run.response.content == "3"
+    assert run.effects == ["paid"]
+    # What the model said beside it stays said.
+    assert next(each.content for each in run.state if each.role == "assistant") == json.dumps({"response": 1})

@@ -15,13 +15,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequen
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, ClassVar
+from itertools import count
+from typing import Any, ClassVar, cast
 from weakref import WeakKeyDictionary
 
 from pydantic import JsonValue
-from pydantic_ai import Agent
+from pydantic_ai import Agent, CallToolsNode
 from pydantic_ai.agent import AbstractAgent
-from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering, RequestInput
+from pydantic_ai.capabilities import AbstractCapability, AgentNode, CapabilityOrdering, RequestInput
 from pydantic_ai.durable_exec import (
     JSON_CODEC,
     BaseDurabilityCapability,
@@ -33,7 +34,7 @@ from pydantic_ai.durable_exec import (
     external_event_scope,
 )
 from pydantic_ai.exceptions import ApprovalRequired
-from pydantic_ai.messages import ToolCallPart
+from pydantic_ai.messages import FilePart, TextPart, ToolCallPart
 from pydantic_ai.models import CompletedStreamedResponse, Model
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.tools import (
@@ -44,11 +45,19 @@ from pydantic_ai.tools import (
     ToolDefinition,
     ToolDenied,
 )
-from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, FunctionToolset
+from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, ExternalToolset, FunctionToolset
 
 from hitl.errors import InterruptExpired
 from hitl.ext.pydantic_ai.backend import StepBackend, may_pass, show
-from hitl.ext.pydantic_ai.gate import GatedToolset, ServersTools, ask_about, current_call, denial, put_question
+from hitl.ext.pydantic_ai.gate import (
+    GatedToolset,
+    ServersTools,
+    ask_about,
+    current_call,
+    denial,
+    is_put_off,
+    put_question,
+)
 from hitl.ext.turns import is_in_turn
 from hitl.turn.retrying import Retries, Transient, check_retries
 from hitl.turn.runtime import Turn, agent_name, current_turn
@@ -105,12 +114,7 @@ class HitlDurability(BaseDurabilityCapability[Any]):
         """The same in every replay: the turn's, the step's that the run is in, and its number there."""
         if not is_in_turn():
             return None
-        turn = current_turn()
-        step = turn.current_step
-        inside = "" if step is None else step.path
-        numbers = _runs.setdefault(turn, Counter())
-        numbers[inside] += 1
-        return f"{turn.turn_id}:{inside}:{numbers[inside]}"
+        return _next_run_id()
 
     def get_default_conversation_id(self, run_id: str) -> str | None:
         """The session's id; of a nested run one of its own."""
@@ -126,10 +130,32 @@ class HitlDurability(BaseDurabilityCapability[Any]):
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
         """The tools as steps, and before each of them the gate."""
+        if is_in_turn():
+            toolset = self._with_given(toolset)
         leaves: list[AbstractToolset[Any]] = []
         toolset.apply(leaves.append)
         servers = frozenset(leaf.id for leaf in leaves if leaf.id and isinstance(leaf, _toolset_of_mcp()))
         return GatedToolset(super().get_wrapper_toolset(toolset) or toolset, servers)
+
+    def _with_given(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
+        """A run's toolsets, of which those are steps as well that the framework does not know: what ``run()`` and
+        ``override()`` were given, what capabilities of the run have, and what is of a class of its own."""
+        numbers = count(1)
+
+        def taken(leaf: AbstractToolset[Any]) -> AbstractToolset[Any]:
+            known = self._toolsets_by_id.get(leaf._explicit_id or "")
+            if known is not None and known.wrapped is leaf:
+                return leaf
+            id_ = f"given-{next(numbers)}"
+            if isinstance(leaf, DynamicToolset):
+                chosen = None if isinstance(leaf.id, _Numbered) else leaf.id
+                leaf = DynamicToolset(leaf.toolset_func, per_run_step=leaf.per_run_step, id=chosen)
+            _give_id(leaf, id_)
+            if isinstance(leaf, ExternalToolset):
+                return leaf  # none of its tools runs here
+            return self._wrap_leaf_toolset(leaf) or self._build_function_toolset(cast(Any, leaf))
+
+        return toolset.visit_and_replace(taken)
 
     def get_wrapper_model(self, model: Model) -> Model | None:
         """A model that cannot stream is asked without."""
@@ -145,6 +171,18 @@ class HitlDurability(BaseDurabilityCapability[Any]):
                 return await super().wrap_run(ctx, handler=handler)
         finally:
             agent_name.reset(token)
+
+    async def before_node_run(self, ctx: RunContext[Any], *, node: AgentNode[Any]) -> AgentNode[Any]:
+        """Let no text of a reply end a run that calls for a person in the same reply. The framework does not either,
+        by the kind of the tool, which the gate has changed."""
+        is_early = isinstance(ctx.agent, Agent) and ctx.agent.end_strategy == "early"
+        if not (is_early and is_in_turn() and isinstance(node, CallToolsNode)):
+            return node
+        response = node.model_response
+        if not any(is_put_off(ctx.tools.get(call.tool_name)) for call in response.tool_calls):
+            return node
+        parts = [part for part in response.parts if not isinstance(part, TextPart | FilePart)]
+        return replace(node, model_response=replace(response, parts=parts))
 
     async def wrap_tool_execute(
         self,
@@ -204,19 +242,49 @@ class HitlDurability(BaseDurabilityCapability[Any]):
         return ToolApproved(override_args=given.args if given is not None and given.edited else None)
 
 
+_NEW = "new"
+"""The id of a conversation by which a run asks for one of its own."""
+
+
+def _next_run_id() -> str:
+    turn = current_turn()
+    step = turn.current_step
+    inside = "" if step is None else step.path
+    numbers = _runs.setdefault(turn, Counter())
+    numbers[inside] += 1
+    return f"{turn.turn_id}:{inside}:{numbers[inside]}"
+
+
+class _Numbered(str):
+    """An id that nobody has chosen."""
+
+    __slots__ = ()
+
+
+_functions = count(1)
+
+
 def _give_ids(agent: AbstractAgent[Any, Any]) -> None:
-    """An id for each toolset without one. The framework names steps by them; ours have the ids of calls, so that any
-    will do that is the same in every process."""
+    """An id for each toolset without one."""
     leaves: list[AbstractToolset[Any]] = []
     for toolset in agent.toolsets:
         toolset.apply(leaves.append)
     for number, leaf in enumerate(leaves):
-        if isinstance(leaf, DynamicToolset) and not isinstance(leaf.toolset_func, _ServerMarker):
-            leaf.toolset_func = _ServerMarker(leaf.toolset_func)
-        if isinstance(leaf, FunctionToolset | DynamicToolset) and leaf.id is None:
-            leaf._id = f"toolset-{number}"  # there is no other way once it is made
-        elif isinstance(leaf, _toolset_of_mcp()) and leaf._explicit_id is None:
-            leaf.id = leaf.id or f"toolset-{number}"  # a server's own name, where it tells one
+        _give_id(leaf, f"toolset-{number}")
+
+
+def _give_id(leaf: AbstractToolset[Any], id_: str) -> None:
+    """An id for a toolset without one. The framework names steps by them; ours have the ids of calls, so that of the
+    program's own functions any will do. What others name their steps by is the same in every process."""
+    if isinstance(leaf, DynamicToolset) and not isinstance(leaf.toolset_func, _ServerMarker):
+        leaf.toolset_func = _ServerMarker(leaf.toolset_func)
+    if isinstance(leaf, FunctionToolset) and leaf.id is None:
+        # Once it is made there is no other way. Its place would not do: two agents may have it, each at another.
+        leaf._id = _Numbered(f"functions-{next(_functions)}")
+    elif isinstance(leaf, DynamicToolset) and leaf.id is None:
+        leaf._id = _Numbered(id_)
+    elif isinstance(leaf, _toolset_of_mcp()) and leaf._explicit_id is None:
+        leaf.id = leaf.id or _Numbered(id_)  # a server's own name, where it tells one
 
 
 def _mark_servers(toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
@@ -295,6 +363,9 @@ def _give_to_nested_runs() -> None:
         self: Agent[Any, Any], *args: Any, capabilities: Sequence[Any] | None = None, **kwargs: Any
     ) -> AbstractAsyncContextManager[Any]:
         given = list(capabilities or ())
+        if is_in_turn() and kwargs.get("conversation_id") == _NEW:
+            # The framework would take what our default is, which may be the session's.
+            kwargs["conversation_id"] = conversation_id_from_run_id(_next_run_id())
         if is_in_turn() and HitlDurability.from_agent(self) is None and not any(map(_is_ours, given)):
             given.append(HitlDurability(name=self.name or UNNAMED))
         return begin(self, *args, capabilities=given or None, **kwargs)

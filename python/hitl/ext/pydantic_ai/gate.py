@@ -118,6 +118,11 @@ def denial(metadata: dict[str, Any] | None) -> str | None:
     return (metadata or {}).get(_DENIED)
 
 
+def is_put_off(tool: ToolDefinition | None) -> bool:
+    """Whether the framework would put off the calls of a tool that is one like any other here."""
+    return tool is not None and _KIND in (tool.metadata or {})
+
+
 async def ask_about(
     tool: ToolDefinition,
     shown: dict[str, Any],
