@@ -7,21 +7,34 @@ import re
 import threading
 import time
 from collections import Counter
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
-from hitl.turn.places import Place, StepScope
+from hitl.turn.places import Place
 from hitl.turn.runtime import Turn, turn_of
 
 _RERUN: Final = re.compile(r"#!\d+")
 """What tells the places of a body's later run from those of its first: its spans are the same."""
 
+
+class SpanBegin(NamedTuple):
+    """Where and when a span begins; times in seconds since 1970."""
+
+    name: str
+    """Unlike that of any other, and the same in every replay."""
+    at: float
+    """When it begins. Of a body that ran freely, and runs again, the time when it began to run."""
+    told_at: float
+    """When the turn was told of what was before it: the same in every replay, and no later."""
+
+
 _begun: WeakKeyDictionary[Turn, Counter[str]] = WeakKeyDictionary()
+_known: WeakKeyDictionary[Turn, dict[str, SpanBegin]] = WeakKeyDictionary()
 _lock = threading.Lock()  # plain functions of a turn run in threads
 
 
-def begin_span(place: Place) -> tuple[str, float]:
-    """What names a span that begins there, and when it does, in seconds since 1970: the same in every replay."""
+def begin_span(place: Place) -> SpanBegin:
+    """Begin one there. In a body that runs several times from its top, it is the one that it was in the first run."""
     turn, scope = turn_of(place), place.step
     is_free = scope is not None and not scope.ordered
     # A request to a model never goes on where it was: what runs there again is another one.
@@ -31,14 +44,10 @@ def begin_span(place: Place) -> tuple[str, float]:
         numbers = _begun.setdefault(turn, Counter())
         numbers[where] += 1
         number = numbers[where]
-    # A body begins as soon as the turn is told of what was before it; how long it then runs freely, nothing records.
-    is_known = not is_free or (number == 1 and not is_request and _is_main_task(place, scope))
-    at = round(turn.order.wall_time, 3) if is_known else time.time()
-    return f"{turn.turn_id}/{_RERUN.sub('', where)}/{number}", at
-
-
-def _is_main_task(place: Place, scope: StepScope | None) -> bool:
-    return scope is not None and _RERUN.sub("", place.path.removeprefix(f"{scope.path}/")) == "0"
+    name = f"{turn.turn_id}/{_RERUN.sub('', where)}/{number}"
+    told_at = round(turn.order.wall_time, 3)
+    begin = SpanBegin(name, time.time() if is_free else told_at, told_at)
+    return _known.setdefault(turn, {}).setdefault(name, begin)
 
 
 def is_told(turn: Turn) -> bool:

@@ -248,7 +248,7 @@ class Order:
     @property
     def is_live(self) -> bool:
         """Whether nothing of the journal is left to tell."""
-        return self._replaying is None or bool(self._replaying.matcher.done)
+        return self._replaying is None or self._replaying.is_done()
 
     @property
     def last(self) -> int:
@@ -263,6 +263,7 @@ class Order:
             return ("live",)
         try:
             claim: tuple[Any, ...] = self._replaying.matcher.ask(step, once)
+            self._replaying.is_done()
         except ReplayMismatch as mismatch:
             self.turn.fail(mismatch)
             return ("never",)

@@ -33,14 +33,14 @@ class _TurnTracer:
     def start_span(self, *args: Any, **options: Any) -> Span:
         turn, place = current_turn(), place_var.get()
         assert place is not None
-        name, at = begin_span(place)
+        begin = begin_span(place)
         # Of a program whose provider came after its agents, Strands has a stand-in.
         known = getattr(self._tracer, "_tracer", self._tracer)
         if isinstance(known, SdkTracer) and not isinstance(known.id_generator, TurnIds):
             known.id_generator = TurnIds(known.id_generator)
-        given = given_ids.set((trace_id_of(turn.turn_id), span_id_of(turn.turn_id, f"strands/{name}")))
+        given = given_ids.set((trace_id_of(turn.turn_id), span_id_of(turn.turn_id, f"strands/{begin.name}")))
         try:
-            span = self._tracer.start_span(*args, **options, start_time=round(at * 1e9))
+            span = self._tracer.start_span(*args, **options, start_time=round(begin.at * 1e9))
         finally:
             given_ids.reset(given)
         if span.is_recording():
