@@ -5,12 +5,23 @@ from __future__ import annotations
 import json
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Self
 
 from tests.python.support.waiting import eventually
+
+
+_BATCHES = {
+    "use_multipart_endpoint": False,
+    "scale_up_qsize_trigger": 1000,
+    "scale_up_nthreads_limit": 2,
+    "scale_down_nempty_trigger": 4,
+    "size_limit": 100,
+    "size_limit_bytes": 20_000_000,
+}
+"""How the client is to send."""
 
 
 class LangSmithServer:
@@ -44,13 +55,14 @@ class LangSmithServer:
             names[f"{self.runs[run_id]['run_type']} {self.runs[run_id]['name']}"] += count
         return +names
 
-    def wait_for_end_of(self, name: str) -> None:
-        """Until a run of that kind and name has ended."""
-        eventually(lambda: self.names[name] > 0, True)
+    @property
+    def open(self) -> Counter[str]:
+        """The same of those that have begun, and not ended."""
+        return self._by_name(self.begun) - self.names
 
-    def wait_for_begin_of(self, name: str) -> None:
-        """The same of its begin."""
-        eventually(lambda: self._by_name(self.begun)[name] > 0, True)
+    def wait_for(self, is_so: Callable[[Self], bool]) -> None:
+        """Until that is so: a client sends what it has a few times a second."""
+        eventually(lambda: is_so(self), True)
 
     @contextmanager
     def serving(self) -> Iterator[Self]:
@@ -70,7 +82,7 @@ class LangSmithServer:
 def _handler_of(kept: LangSmithServer) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            self._answer({"version": "0.1", "batch_ingest_config": {"use_multipart_endpoint": False, "size_limit": 100}})
+            self._answer({"version": "0.1", "batch_ingest_config": _BATCHES})
 
         def do_POST(self) -> None:
             said = self._said()
