@@ -199,6 +199,8 @@ class Order:
         elif self.wakes:
             self.pass_wake(self.wakes.popleft())
         else:
+            if self.records.has_questions and not self.is_at_work:
+                self.records.tell_past()  # what comes next is an answer
             self._report()
         return False
 
@@ -323,6 +325,7 @@ class Order:
             return
         path = self.records.settle(interrupt_id)
         if path is not None:
+            self.records.tell_past()
             self.deliver(index, at, partial(self.hand_over, path, outcome))
             self.turn.begin_stalled()
             self.deliver_next()

@@ -187,3 +187,84 @@ async def test_with_telemetry_of_turns_they_are_inside_of_the_same_trace(beside_
     spans = beside_ours.get_finished_spans()
     assert Counter(span.name for span in spans if span.instrumentation_scope.name == "strands")["invoke_graph"] == 1
     assert_one_trace(spans)
+
+
+AGENT = """
+import json, os, socket
+from pathlib import Path
+
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor, SpanExporter, SpanExportResult
+from tests.python.ext.proof import stay
+from tests.python.ext.strands_runs import payer, says
+
+
+class File(SpanExporter):
+    def export(self, spans):
+        with Path(os.environ["LEDGER"]).open("a") as file:
+            for span in spans:
+                file.write(json.dumps([span.name, json.loads(span.to_json())]) + chr(10))
+        return SpanExportResult.SUCCESS
+
+
+provider = TracerProvider()
+provider.add_span_processor({"simple": SimpleSpanProcessor, "batch": BatchSpanProcessor}[os.environ["SPANS"]](File()))
+trace.set_tracer_provider(provider)
+
+model = says([("pay", {"cents": 5})])
+stream = model.stream
+
+
+async def held(messages, *args, **options):
+    if len(messages) > 1:
+        await stay(int(os.environ["GATE"]))
+    async for event in stream(messages, *args, **options):
+        yield event
+
+
+model.stream = held
+agent = payer([], model=model)
+"""
+ONCE = {"invoke_agent payer": 1, "execute_event_loop_cycle": 2, "chat": 2, "execute_tool pay": 1}
+
+
+def told(ledger: Path) -> list[Any]:
+    return [json.loads(line) for line in ledger.read_text().splitlines()] if ledger.exists() else []
+
+
+@pytest.mark.parametrize(("isolation", "spans"), [("task", "simple"), ("process", "batch")])
+def test_over_a_pause_and_kills_each_span_comes_once(isolation: str, spans: str, tmp_path: Path) -> None:
+    """SIGKILL while a turn waits, and in the middle of a request to a model, after spans that have ended."""
+    (tmp_path / "traced.py").write_text(AGENT)
+    ledger, paths = tmp_path / "ledger", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
+    with Gate() as gate:
+        environment = {
+            "LEDGER": str(ledger),
+            "PYTHONPATH": paths,
+            "GATE": str(gate.port),
+            "SPANS": spans,
+            "OTEL_BSP_SCHEDULE_DELAY": "1",
+        }
+        options: dict[str, Any] = {"isolation": isolation, "store": tmp_path / "hitl.db", "environment": environment}
+        with Served("traced:agent", **options) as server:
+            session_id = server.api.create()
+            session = server.api.settled(session_id, "go", 1)
+            eventually(lambda: [name for name, _ in told(ledger)], ["chat"])
+            server.kill()
+        with Served("traced:agent", **options) as server:
+            ok(server.api.resume(session_id, session["interrupts"][0]["interrupt_id"], APPROVE))
+            gate.wait_for_arrival()
+            eventually(lambda: Counter(name for name, _ in told(ledger))["execute_tool pay"], 1)
+            server.kill()
+            gate.wait_until_gone()
+        with Served("traced:agent", **options) as server:
+            gate.wait_for_arrival()
+            gate.release()
+            assert server.api.wait(session_id)["status"] == "idle"
+            eventually(lambda: Counter(name for name, _ in told(ledger)), Counter(ONCE))
+    found = [span for _, span in told(ledger)]
+    ids = {span["context"]["span_id"] for span in found}
+    assert len(ids) == len(found)
+    assert len({span["context"]["trace_id"] for span in found}) == 1
+    assert {span["parent_id"] for span in found} - ids == {None}

@@ -12,7 +12,6 @@ from typing import Any, Self
 
 from tests.python.support.waiting import eventually
 
-
 _BATCHES = {
     "use_multipart_endpoint": False,
     "scale_up_qsize_trigger": 1000,

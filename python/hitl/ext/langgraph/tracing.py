@@ -1,8 +1,8 @@
 """Runs, as LangChain calls its spans, over pauses: one trace for a turn, each run told to tracers once.
 
-In a replay runs begin and end again, with the ids and the times that they had. A tracer is told of those that go on, for
-what is inside of them, and LangSmith's sends nothing then. A node that waits is one run, however often it runs from its
-top. Handlers that are no tracers, and those that feed the program, are told of everything, as ever.
+In a replay runs begin and end again, with the ids and the times that they had. A tracer is told of those that go on,
+for what is inside of them, and LangSmith's sends nothing then. A node that waits is one run, however often it runs from
+its top. Handlers that are no tracers, and those that feed the program, are told of everything, as ever.
 """
 
 from __future__ import annotations
@@ -150,9 +150,8 @@ def _chosen(handlers: list[Any], event: str, ignored: str | None, args: Any, run
         return handlers
     chosen = []
     for handler in handlers:
-        if not _is_tracer(handler) or (ignored is not None and getattr(handler, ignored)):
-            chosen.append(handler)
-        elif _is_for(handler, turn, event, run_id, args):
+        is_other = not _is_tracer(handler) or (ignored is not None and getattr(handler, ignored))
+        if is_other or _is_for(handler, turn, event, run_id, args):
             chosen.append(handler)
         elif isinstance(handler, AsyncBaseTracer):
             chosen.append(_SilentAsync())
@@ -277,7 +276,7 @@ def install() -> None:
     """Trace turns as they are. Outside of them nothing changes."""
     manager.handle_event = _handle_event
     manager.ahandle_event = _ahandle_event
-    manager.uuid7 = next_run_id  # type: ignore[attr-defined]
+    manager.uuid7 = lambda nanoseconds=None: next_run_id()  # type: ignore[attr-defined]
     _give_times()
     _send_once()
     _keep_open_what_waits()

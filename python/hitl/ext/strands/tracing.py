@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import copy
 import functools
+import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from opentelemetry import trace
@@ -48,7 +50,7 @@ class _TurnTracer:
 
             def end_once(end_time: int | None = None) -> None:
                 if is_told(turn):
-                    end(end_time)
+                    turn.order.records.when_past(partial(end, end_time or time.time_ns()))
 
             vars(span)["end"] = end_once
         return span
