@@ -19,13 +19,14 @@ from langchain_core.tracers.langchain import LangChainTracer
 from langchain_core.tracers.schemas import Run
 from langgraph.graph import StateGraph
 from langgraph.types import interrupt
-from langsmith import Client
+from langsmith import Client, tracing_context
 
 import hitl
 from hitl.ext.langgraph import as_agent
-from tests.python.ext.langgraph_runs import says
+from tests.python.ext.langgraph_runs import Timeless, says
 from tests.python.support.api import ok
 from tests.python.support.langsmith_server import LangSmithServer
+from tests.python.support.prefixes import run_all_prefixes
 from tests.python.support.served import Served
 
 
@@ -38,6 +39,13 @@ def pay(cents: int) -> str:
 def payer() -> Any:
     gate = HumanInTheLoopMiddleware({"pay": True}, interrupt_mode="batched")
     model = says([("pay", {"cents": 1})], [("pay", {"cents": 2})])
+    return create_agent(model, [pay], middleware=[gate], name="payer")
+
+
+def payer_per_call() -> Any:
+    """Two calls of one reply wait, each in middleware, which LangSmith traces by itself."""
+    gate = HumanInTheLoopMiddleware({"pay": True}, interrupt_mode="per_call")
+    model = says([("pay", {"cents": 1}), ("pay", {"cents": 2})])
     return create_agent(model, [pay], middleware=[gate], name="payer")
 
 
@@ -104,8 +112,12 @@ def smith() -> Iterator[LangSmithServer]:
         yield server
 
 
+def client_of(server: LangSmithServer) -> Client:
+    return Client(api_url=server.url, api_key="key", auto_batch_tracing=False)
+
+
 def tracer_to(server: LangSmithServer) -> LangChainTracer:
-    return LangChainTracer(client=Client(api_url=server.url, api_key="key", auto_batch_tracing=False))
+    return LangChainTracer(client=client_of(server))
 
 
 def assert_one_trace(server: LangSmithServer, *, is_whole: bool = True) -> None:
@@ -122,6 +134,16 @@ def assert_one_trace(server: LangSmithServer, *, is_whole: bool = True) -> None:
             assert run["dotted_order"].rpartition(".")[0] == outer["dotted_order"]
             assert outer["start_time"] <= run["start_time"]
             assert not is_whole or run["end_time"] <= outer["end_time"]
+
+
+async def test_a_call_that_waits_in_middleware_is_one_run(smith: LangSmithServer) -> None:
+    with tracing_context(enabled=True, client=client_of(smith)):
+        await run_to_its_end(payer_per_call, lambda: tracer_to(smith))
+    assert_one_trace(smith)
+    assert all(run.get("error") is None for run in smith.runs.values())
+    names = smith.names
+    assert (names["chain payer"], names["chain tools"], names["tool pay"]) == (1, 2, 2)
+    assert names["chain HumanInTheLoopMiddleware.awrap_tool_call"] == 2
 
 
 @pytest.mark.parametrize("graph", [payer, mixed])
@@ -184,6 +206,13 @@ async def test_other_tracers_are_told_of_each_end_once(kind: Any) -> None:
     ended: Counter[str] = Counter()
     await run_to_its_end(mixed, lambda: kind(ended))
     assert ended == MIXED
+
+
+@pytest.mark.parametrize("kind", [Told, ToldInThreads])
+async def test_who_is_told_makes_no_difference_to_a_replay(kind: Any) -> None:
+    served = Timeless(mixed(), config={"callbacks": [kind(Counter())]})
+    run = await run_all_prefixes(lambda effects: served, lambda asked: "yes", message='{"said": "go"}')
+    assert run.response.content
 
 
 async def test_runs_outside_of_turns_are_traced_as_ever(smith: LangSmithServer) -> None:
