@@ -18,13 +18,13 @@ _RERUN: Final = re.compile(r"#!\d+")
 
 
 class SpanBegin(NamedTuple):
-    """Where and when a span begins; times in seconds since 1970."""
+    """Where and when a span begins; times in nanoseconds since 1970."""
 
     name: str
     """Unlike that of any other, and the same in every replay."""
-    at: float
+    at: int
     """When it begins. Of a body that ran freely, and runs again, the time when it began to run."""
-    told_at: float
+    told_at: int
     """When the turn was told of what was before it: the same in every replay, and no later."""
 
 
@@ -45,8 +45,8 @@ def begin_span(place: Place) -> SpanBegin:
         numbers[where] += 1
         number = numbers[where]
     name = f"{turn.turn_id}/{_RERUN.sub('', where)}/{number}"
-    told_at = round(turn.order.wall_time, 3)
-    begin = SpanBegin(name, time.time() if is_free else told_at, told_at)
+    told_at = round(turn.order.wall_time * 1000) * 1_000_000  # a journal has milliseconds
+    begin = SpanBegin(name, time.time_ns() if is_free else told_at, told_at)
     return _known.setdefault(turn, {}).setdefault(name, begin)
 
 

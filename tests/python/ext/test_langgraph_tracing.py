@@ -253,7 +253,7 @@ def test_over_a_pause_and_a_kill_of_the_server_a_turn_is_one_trace(
 ) -> None:
     (tmp_path / "traced.py").write_text(AGENT)
     environment = {**smith.environment, "PYTHONPATH": f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"}
-    options = {"isolation": isolation, "store": tmp_path / "hitl.db"}
+    options: dict[str, Any] = {"isolation": isolation, "store": tmp_path / "hitl.db"}
     with Served("traced:graph", environment=environment, **options) as server:
         session_id = server.api.create()
         session = server.api.settled(session_id, "go", 1)

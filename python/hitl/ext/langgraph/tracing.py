@@ -88,7 +88,7 @@ def next_run_id() -> UUID:
         return uuid7()
     begin = begin_span(place)
     digest = int.from_bytes(hashlib.sha256(f"langchain {begin.name}".encode()).digest()[:10], "big")
-    number = (round(begin.told_at * 1000) << 80 | digest) & ~(0xF << 76 | 0x3 << 62)
+    number = (begin.told_at // 1_000_000 << 80 | digest) & ~(0xF << 76 | 0x3 << 62)
     made = UUID(int=number | 0x7 << 76 | 0x2 << 62)
     turn = turn_of(place)
     _traced(turn).begins[made] = begin
@@ -102,7 +102,7 @@ def _begin_of(run_id: UUID) -> tuple[datetime, datetime] | None:
     begin = None if turn is None else _traced(turn).begins.get(run_id)
     if begin is None:
         return None
-    return datetime.fromtimestamp(begin.at, UTC), datetime.fromtimestamp(begin.told_at, UTC)
+    return datetime.fromtimestamp(begin.at / 1e9, UTC), datetime.fromtimestamp(begin.told_at / 1e9, UTC)
 
 
 def _only_waits(error: object) -> bool:

@@ -42,7 +42,7 @@ class _TurnTracer:
             known.id_generator = TurnIds(known.id_generator)
         given = given_ids.set((trace_id_of(turn.turn_id), span_id_of(turn.turn_id, f"strands/{begin.name}")))
         try:
-            span = self._tracer.start_span(*args, **options, start_time=round(begin.at * 1e9))
+            span = self._tracer.start_span(*args, **{**options, "start_time": begin.at})
         finally:
             given_ids.reset(given)
         if span.is_recording():
