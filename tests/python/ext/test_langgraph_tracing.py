@@ -216,7 +216,7 @@ async def test_who_is_told_makes_no_difference_to_a_replay(kind: Any) -> None:
 
 
 async def test_runs_outside_of_turns_are_traced_as_ever(smith: LangSmithServer) -> None:
-    graph = create_agent(says([("pay", {"cents": 1})]), [pay], name="payer")
+    graph: Any = create_agent(says([("pay", {"cents": 1})]), [pay], name="payer")
     for _ in range(2):
         await graph.ainvoke({"messages": ["go"]}, config={"callbacks": [tracer_to(smith)]})
     assert smith.names["chain payer"] == 2

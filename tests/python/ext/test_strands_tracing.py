@@ -85,7 +85,7 @@ async def test_a_turn_is_one_trace_over_its_pauses_and_each_span_comes_once(expo
 async def test_what_is_open_over_a_pause_is_exported_at_its_end_and_began_when_it_did(exported: Exported) -> None:
     first = await hitl.run(payer([]), "go")
     assert exported.names == {"chat": 1}
-    (chat,) = exported.get_finished_spans()
+    chat = exported.named("chat")
     await hitl.run(payer([]), first.state.approve(first.interrupts[0]))
     agent, pay = exported.named("invoke_agent payer"), exported.named("execute_tool pay")
     assert agent.start_time <= chat.start_time < chat.end_time <= pay.start_time <= agent.end_time  # the wait is inside
@@ -142,7 +142,7 @@ def asker() -> Agent:
         """Ask."""
         return "".join([str(await hitl.interrupt({"type": "color", "n": n})) for n in (1, 2)])
 
-    rounds = [("ask", {})], [("delegate", {"input": "a"})]
+    rounds: Any = [("ask", {})], [("delegate", {"input": "a"})]
     delegate = payer([], [("pay", {"cents": 2})], name="inner").as_tool(name="delegate", description="pays")
     return Agent(says(*rounds), name="outer", tools=[ask, delegate])
 
@@ -184,7 +184,7 @@ def beside_ours(monkeypatch: pytest.MonkeyPatch) -> Iterator[Exported]:
 
 async def test_with_telemetry_of_turns_they_are_inside_of_the_same_trace(beside_ours: Exported) -> None:
     await run_to_its_end(graph)
-    spans = beside_ours.get_finished_spans()
+    spans: Any = beside_ours.get_finished_spans()
     assert Counter(span.name for span in spans if span.instrumentation_scope.name == "strands")["invoke_graph"] == 1
     assert_one_trace(spans)
 
