@@ -13,7 +13,7 @@ from hitl.driver import output
 from hitl.driver.frames import Frame, Sender
 from hitl.driver.port import ChannelPort
 from hitl.driver.shapes import LoadedAgent
-from hitl.errors import HitlError, ReplayMismatch, UnreadableJournal
+from hitl.errors import RETRIABLE_ERRORS, HitlError, ReplayMismatch, UnreadableJournal
 from hitl.journal.codec import decode
 from hitl.journal.error_codec import error_message
 from hitl.messages import ChatMessage
@@ -178,8 +178,11 @@ class RunningTurn:
     def _end_answered(self, refusal: Exception | None) -> None:
         """The end is committed, or cannot be: then the turn fails with that."""
         if refusal is None:
-            if self.turn.watcher is not None and self.stopped_as is None:
-                self.turn.watcher.ended(self._said)
+            if self.stopped_as is None:
+                if (self._said.get("error") or {}).get("code") not in RETRIABLE_ERRORS:  # else it is not over
+                    self.turn.order.records.tell_past()
+                if self.turn.watcher is not None:
+                    self.turn.watcher.ended(self._said)
             self._finish()
         elif self._has_failed:
             traceback.print_exception(refusal)

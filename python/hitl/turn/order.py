@@ -199,6 +199,8 @@ class Order:
         elif self.wakes:
             self.pass_wake(self.wakes.popleft())
         else:
+            if self.records.has_questions and not self.is_at_work:
+                self.records.tell_past()  # what comes next is an answer
             self._report()
         return False
 
@@ -248,7 +250,7 @@ class Order:
     @property
     def is_live(self) -> bool:
         """Whether nothing of the journal is left to tell."""
-        return self._replaying is None or bool(self._replaying.matcher.done)
+        return self._replaying is None or self._replaying.is_done()
 
     @property
     def last(self) -> int:
@@ -263,6 +265,7 @@ class Order:
             return ("live",)
         try:
             claim: tuple[Any, ...] = self._replaying.matcher.ask(step, once)
+            self._replaying.is_done()
         except ReplayMismatch as mismatch:
             self.turn.fail(mismatch)
             return ("never",)
@@ -322,6 +325,7 @@ class Order:
             return
         path = self.records.settle(interrupt_id)
         if path is not None:
+            self.records.tell_past()
             self.deliver(index, at, partial(self.hand_over, path, outcome))
             self.turn.begin_stalled()
             self.deliver_next()

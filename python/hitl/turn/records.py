@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -11,6 +12,8 @@ from hitl.journal.account import add_usage
 from hitl.journal.outcomes import not_stored
 from hitl.journal.ports import InterruptRequest, StepIdentity, TurnPort, Wake
 from hitl.turn.places import AnyOrder
+
+logger = logging.getLogger("hitl.turn")
 
 Outcome = dict[str, Any]
 """What an asker gets: ``{"value": encoded}``, ``{"error": encoded}``, ``{"answer": json}`` or ``{"expired": true}``."""
@@ -22,6 +25,9 @@ class _Call(NamedTuple):
     committed: Callable[[int, int, str | None], None]
     refused: Callable[[HitlError], None]
     is_work: bool
+    number: int
+    is_result: bool
+    """Whether a replay comes to it when it tells the turn of it, and not when the turn asks."""
 
 
 class Delivery(NamedTuple):
@@ -47,6 +53,28 @@ class Records:
         self._ids: dict[str, str] = {}
         self._unwanted: set[str] = set()
         """Questions that were withdrawn before their id was known."""
+        self._sent_so_far = 0
+        self._untold: list[tuple[int, Callable[[], None]]] = []
+
+    # -- told elsewhere -------------------------------------------------------------------------------------------
+
+    def when_past(self, tell: Callable[[], None]) -> None:
+        """Call ``tell`` once a replay only repeats what happens now: when the journal has something that comes after
+        it. Where the process is killed before, a replay comes by here as the first that tells."""
+        self._untold.append((self._sent_so_far, tell))
+
+    def tell_past(self, before: int | None = None) -> None:
+        """All that was to be told has happened before something that is in the journal now; with ``before``: what had
+        when that record was sent."""
+        untold, self._untold = self._untold, []
+        for sent, tell in untold:
+            if before is not None and sent >= before:
+                self._untold.append((sent, tell))
+                continue
+            try:
+                tell()
+            except Exception:  # no mistake of the turn's
+                logger.exception("what happened in a turn could not be told")
 
     @property
     def has_questions(self) -> bool:
@@ -72,7 +100,7 @@ class Records:
         def committed(index: int, at: int, _: str | None) -> None:
             begin()
 
-        self._sent(self.port.intent(step, arguments), committed, partial(self._send_error, step))
+        self._sent(self.port.intent(step, arguments), committed, partial(self._send_error, step), is_result=False)
 
     def send_timer(self, path: str, due: int, fire: Callable[[], None]) -> None:
         """Record that a timer has fired, then let it. ``due``: its deadline, in ms since 1970."""
@@ -104,7 +132,7 @@ class Records:
             self._send_error(step, error)
 
         self._ids[path] = ""
-        self._sent(self.port.ask(step, interrupt), committed, refused, is_work=False)
+        self._sent(self.port.ask(step, interrupt), committed, refused, is_work=False, is_result=False)
 
     def withdraw(self, path: str) -> None:
         """Nobody waits for the question of ``path`` any more; nothing happens where there is none."""
@@ -153,8 +181,10 @@ class Records:
         refused: Callable[[HitlError], None],
         *,
         is_work: bool = True,
+        is_result: bool = True,
     ) -> None:
-        self._calls[call] = _Call(committed, refused, is_work)
+        self._sent_so_far += 1
+        self._calls[call] = _Call(committed, refused, is_work, self._sent_so_far, is_result)
         self.unacknowledged += is_work
 
     # -- received -------------------------------------------------------------------------------------------------
@@ -166,6 +196,8 @@ class Records:
             self.unacknowledged -= waiting.is_work
             if (watcher := self._order.turn.watcher) is not None:
                 watcher.went_on(index)
+            if self._untold:
+                self.tell_past(None if waiting.is_result else waiting.number)
             waiting.committed(index, at, interrupt_id)
 
     def refused(self, call: int, error: HitlError) -> None:

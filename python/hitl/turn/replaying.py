@@ -73,10 +73,20 @@ class Replaying:
         self._grace_left = _MOST_GRACE_SECONDS
         self._is_left_at_work = False
         self._is_over = False
+        self._is_done = False
+        """What ``is_done`` said last."""
+
+    def is_done(self) -> bool:
+        """Whether nothing of the journal is left to tell. The matcher is the loop's: of a thread that asks it, it would
+        wait for the lock of the interpreter, and that thread for it."""
+        if asyncio._get_running_loop() is self._order.turn.loop:
+            self._is_done = bool(self.matcher.done)
+        return self._is_done
 
     def advance(self) -> bool:
         """Whether something was told, and the next may be."""
         verdict = self.matcher.next()
+        self.is_done()
         kind = verdict[0]
         if kind == "deliver":
             self._is_impatient = False

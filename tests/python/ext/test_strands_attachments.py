@@ -56,6 +56,19 @@ def test_text_in_no_encoding_that_the_models_read_is_named() -> None:
     assert prompt_of(look(latin)) == [{"text": "look"}, {"text": "[attached, and not shown to you: text/plain]"}]
 
 
+def test_a_file_without_bytes_is_named_and_no_block_of_a_prompt_or_of_a_tools_result() -> None:
+    empty = Attachment("image/png", data="", name="dot.png")
+    told = {"text": "[attached, and cannot be read: dot.png, image/png]"}
+    assert prompt_of(look(empty, Attachment("application/pdf", data=""))) == [
+        {"text": "look"},
+        told,
+        {"text": "[attached, and cannot be read: application/pdf]"},
+    ]
+    drawn = ChatMessage("tool", "drawn", tool_call_id="c1", name="draw", attachments=[empty])
+    (message,) = history_of([drawn]).messages
+    assert cast(Any, message["content"][0])["toolResult"]["content"] == [{"text": "drawn"}, told]
+
+
 def test_office_is_a_document_of_bedrock_and_named_to_the_others() -> None:
     assert prompt_of(look(SHEET), office=True)[1] == {
         "document": {

@@ -23,6 +23,7 @@ from langgraph.prebuilt.tool_node import ToolNode
 from langgraph.pregel import Pregel, _runner
 from langsmith._internal import _aiter
 
+from hitl.ext.langgraph import tracing
 from hitl.ext.langgraph.inside import in_thread, next_uuid, on_loop
 from hitl.ext.langgraph.models import ask_model, ask_model_in_thread, is_asking
 from hitl.ext.langgraph.nodes import run_task
@@ -190,3 +191,4 @@ _wrap_ids()
 _wrap_task_making()
 _wrap_looking_for_traces()
 _wrap_plain_middleware()
+tracing.install()

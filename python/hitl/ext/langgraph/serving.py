@@ -21,6 +21,7 @@ from hitl.ext.langgraph.inside import graph_name_var, next_uuid, tools_var
 from hitl.ext.langgraph.keeping import MESSAGES, PastTurns, TurnSaver, reply_of, turn_of
 from hitl.ext.langgraph.messages import prompt_of
 from hitl.ext.langgraph.models import retries_var, stream_var
+from hitl.ext.langgraph.tracing import next_run_id
 from hitl.messages import ChatMessage
 from hitl.turn.retrying import Retries, Transient, check_retries, is_transient
 from hitl.turn.runtime import agent_name, current_turn
@@ -126,9 +127,10 @@ class LangGraph:
         saver.begin(thread, past.checkpoints)
         given = await self._context_for(message)
         configurable = {**self._config.get("configurable", {}), "thread_id": thread, CONFIG_KEY_CHECKPOINTER: saver}
-        config = cast(RunnableConfig, {**self._config, "configurable": configurable, "run_id": next_uuid()})
         value = self._input_of(message, past)
         while True:
+            known = {**self._config, "configurable": configurable, "run_id": next_run_id()}
+            config = cast(RunnableConfig, known)
             output = await self.graph.ainvoke(value, config, context=given, durability="sync")
             stopped = await self.graph.aget_state(config)
             if not stopped.next:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import functools
 import threading
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from typing import Any, Final
 from weakref import WeakSet
 
@@ -18,8 +18,8 @@ from strands.handlers.callback_handler import PrintingCallbackHandler, null_call
 from strands.interventions.registry import InterventionRegistry
 from strands.middleware import ExecuteToolStage, InvokeModelStage
 from strands.telemetry.metrics import EventLoopMetrics
-from strands.telemetry.tracer import Tracer
 
+from hitl.ext.strands import tracing
 from hitl.ext.strands.hooks import TurnHooks, let_approve
 from hitl.ext.strands.steps import call_tool, invoke_model
 from hitl.ext.strands.turns import InTurn, in_turn_of, is_in_turn, know, may_pass
@@ -111,23 +111,6 @@ def _give_to_nested_runs() -> None:
     Agent.stream_async = stream_async  # type: ignore[method-assign]
 
 
-def _export_spans_once() -> None:
-    """A span that ends in a replay has ended before, in the process that did what is replayed: it is exported there.
-    One that ends because the turn leaves memory has not ended."""
-    for name in ("_end_span", "end_span_with_cancellation"):
-        setattr(Tracer, name, _ending(getattr(Tracer, name)))
-
-
-def _ending(end: Callable[..., None]) -> Callable[..., None]:
-    @functools.wraps(end)
-    def end_once(self: Tracer, *args: Any, **kwargs: Any) -> None:
-        turn = current_turn() if is_in_turn() else None
-        if turn is None or (turn.order.is_live and not turn.closed):
-            end(self, *args, **kwargs)
-
-    return end_once
-
-
 _unnamed: Final = "Strands Agents"
 _give_to_nested_runs()
-_export_spans_once()
+tracing.install()

@@ -103,13 +103,15 @@ def prompt_of(
 
 
 def _attached(attachment: Attachment, taken: set[str], office: bool) -> ContentBlock:
-    """A block of a prompt; text where not all of Strands' models have a block for it, and where only its address is
-    known. ``taken``: the names of documents in the conversation, and then its name too."""
+    """A block of a prompt; text where not all of Strands' models have a block for it, where only its address is
+    known, and where it is empty. ``taken``: the names of documents in the conversation, and then its name too."""
     data, kind = attachment.to_bytes(), attachment.usual_type
-    if data is not None and kind in _IMAGES:
+    if not data:  # an image of none is one that models refuse
+        return {"text": text_of(attachment)}
+    if kind in _IMAGES:
         return cast(ContentBlock, {"image": {"format": _IMAGES[kind], "source": {"bytes": data}}})
     form = "pdf" if kind == PDF else _OFFICE.get(kind) if office else None
-    if data is None or form is None:
+    if form is None:
         return {"text": text_of(attachment)}
     document = {"format": form, "name": _name_of(attachment.name, data, taken), "source": {"bytes": data}}
     return cast(ContentBlock, {"document": document})
