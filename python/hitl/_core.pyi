@@ -27,6 +27,7 @@ __all__ = [
     "check_store",
     "copy_store",
     "create_key",
+    "described",
     "digest",
     "drain_server",
     "edited_text",
@@ -497,6 +498,9 @@ def migrate_store(address: str, role: str | None = None) -> tuple[int | None, in
 
 def check_attachment(media_type: str, data: str | None, url: str | None) -> None:
     """Raises `ValueError` for what is wrong with an attachment, naming the field."""
+
+def described(media_type: str, name: str | None) -> str:
+    """A name and a type of something that is attached on one line, as a model and people are told of it."""
 
 def check_store(address: str) -> dict[str, Any]:
     """Looks whether what the store at `address` holds fits together, whoever has it.
