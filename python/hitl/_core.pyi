@@ -28,6 +28,7 @@ __all__ = [
     "check_store",
     "copy_store",
     "create_key",
+    "described",
     "digest",
     "drain_server",
     "edited_text",
@@ -506,6 +507,9 @@ def adopt_store(address: str) -> dict[str, Any]:
     `oldest_notice` (when the first was written, or None), of turns `under_way`, and of sessions `waiting`. Raises
     `StoreError`.
     """
+
+def described(media_type: str, name: str | None) -> str:
+    """A name and a type of something that is attached on one line, as a model and people are told of it."""
 
 def check_store(address: str) -> dict[str, Any]:
     """Looks whether what the store at `address` holds fits together, whoever has it.

@@ -20,7 +20,6 @@ _USUAL = {
     "audio/wave": "audio/wav",
     "audio/x-wav": "audio/wav",
 }
-_LONGEST_NAME = 200
 
 
 class AttachmentDict(TypedDict, total=False):
@@ -162,14 +161,11 @@ class Attachment:
 
 
 def described(media_type: str, name: str | None) -> str:
-    """A name and a type on one line, as a model is told of them. A name is whoever sent the file's to choose: it gets
-    neither a line of its own nor out of the brackets that it is put into, and no more room than a name needs."""
-    if not name:
-        return media_type
-    if len(name) > _LONGEST_NAME:
-        name = f"{name[:_LONGEST_NAME]}..."
-    line = "".join(letter if letter.isprintable() else " " for letter in name.translate(_NO_BRACKETS))
-    return f"{line}, {media_type}"
+    """A name and a type on one line, as a model is told of them, and whoever reads a journal."""
+    from hitl import _core  # late, as above
+
+    # The name of a file may hold what is no text.
+    return _core.described(media_type, name and name.encode("utf-8", "replace").decode())
 
 
 def image_of(base64_image: str) -> Attachment:
@@ -201,7 +197,6 @@ def _type_of_name(name: str) -> str | None:
     return kind
 
 
-_NO_BRACKETS = str.maketrans("[]", "()")
 # What the system's tables leave out, or have otherwise, from one machine to the next.
 _OFFICE = "application/vnd.openxmlformats-officedocument."
 _TYPES = {

@@ -3,13 +3,14 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use super::message::{Attachment, LONGEST_NAME};
-use super::text::beginning_of;
+use super::message::{Attachment, shortened_name};
 
 /// The member that tells what the codec wrote from a plain object: one with such a member of its own is a list of pairs.
 const TAG: &str = "$hitl";
-/// The class of an attachment, as the codec names it.
+/// The class of an attachment, as the codec names it; one of a class made of it has the member [`MARK`].
 const CLASS: &str = "hitl.attachments:Attachment";
+/// See [`CLASS`].
+const MARK: &str = "attachment";
 
 /// How many files of one message or result are shown beside a journal or an event. What a person can look at; the marks of
 /// a result name the others too.
@@ -42,7 +43,7 @@ impl ShownAttachment {
 
     fn whole(attachment: Attachment) -> Self {
         let Attachment { media_type, data, url, name } = attachment;
-        let name = name.map(|name| beginning_of(&name, LONGEST_NAME).to_owned());
+        let name = name.map(|name| shortened_name(&name));
         Self { media_type, data, url, name, shortened: false }
     }
 
@@ -94,7 +95,7 @@ impl Marked {
 
 fn is_attachment(value: &Value) -> bool {
     let says = |member: &str, word: &str| value.get(member).is_some_and(|said| said == word);
-    says(TAG, "dataclass") && says("type", CLASS)
+    says(TAG, "dataclass") && (says("type", CLASS) || value.get(MARK) == Some(&Value::Bool(true)))
 }
 
 fn holds_any(value: &Value) -> bool {

@@ -4,10 +4,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use unicode_general_category::{GeneralCategory, get_general_category};
 use url::Url;
 
 use super::JsonObject;
-use super::text::beginning_of;
 
 /// Who said it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -75,8 +75,8 @@ pub struct Attachment {
     pub name: Option<String>,
 }
 
-/// The longest name of an attachment where it is told or shown beside something else, in bytes.
-pub const LONGEST_NAME: usize = 256;
+/// The longest name of an attachment where it is told or shown beside something else, in characters.
+const LONGEST_NAME: usize = 200;
 
 impl Attachment {
     /// What is wrong with it: the member, empty where it is the attachment itself, and what that must be.
@@ -102,7 +102,7 @@ impl Attachment {
     pub fn described(&self) -> String {
         match self.name.as_deref() {
             None | Some("") => self.media_type.clone(),
-            Some(name) => format!("{}, {}", one_line(name), self.media_type),
+            Some(name) => format!("{}, {}", one_line(&shortened_name(name)), self.media_type),
         }
     }
 
@@ -132,16 +132,37 @@ fn is_web_address(text: &str) -> bool {
         && Url::parse(text).is_ok_and(|url| url.has_host())
 }
 
-/// The text, or its beginning, without what would begin a new line or lead out of the brackets that it is put into.
+/// A name, or its beginning and three dots, where it is told or shown beside something else.
+pub fn shortened_name(name: &str) -> String {
+    match name.char_indices().nth(LONGEST_NAME) {
+        Some((end, _)) => format!("{}...", name.get(..end).unwrap_or_default()),
+        None => name.to_owned(),
+    }
+}
+
+/// A name is whoever sent the file's to choose: it gets neither a line of its own nor out of the brackets that it is put
+/// into, and shows nothing that it is not, as characters that turn the direction of a text would.
 fn one_line(name: &str) -> String {
-    let start = beginning_of(name, LONGEST_NAME);
     let harmless = |character: char| match character {
         '[' => '(',
         ']' => ')',
-        character if character.is_control() => ' ',
-        character => character,
+        ' ' => ' ',
+        character if is_printable(character) => character,
+        _ => ' ',
     };
-    start.chars().map(harmless).collect()
+    name.chars().map(harmless).collect()
+}
+
+/// As `str.isprintable` of Python has it.
+fn is_printable(character: char) -> bool {
+    use GeneralCategory::{
+        Control, Format, LineSeparator, ParagraphSeparator, PrivateUse, SpaceSeparator, Surrogate, Unassigned,
+    };
+    let category = get_general_category(character);
+    !matches!(
+        category,
+        Control | Format | LineSeparator | ParagraphSeparator | PrivateUse | SpaceSeparator | Surrogate | Unassigned
+    )
 }
 
 /// Whether a text is a media type without parameters, as RFC 6838 writes it: `image/png`.

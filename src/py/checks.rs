@@ -16,6 +16,7 @@ use crate::domain::{Error, digest, question};
 /// Adds the functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(check_attachment, module)?)?;
+    module.add_function(wrap_pyfunction!(described, module)?)?;
     module.add_function(wrap_pyfunction!(check_payload, module)?)?;
     module.add_function(wrap_pyfunction!(compact_json, module)?)?;
     module.add_function(wrap_pyfunction!(check_json, module)?)?;
@@ -39,6 +40,12 @@ fn check_attachment(media_type: String, data: Option<String>, url: Option<String
         Some(("", must)) => Err(PyValueError::new_err(format!("an Attachment {must}"))),
         Some((member, must)) => Err(PyValueError::new_err(format!("Attachment.{member} {must}"))),
     }
+}
+
+/// A name and a type of something that is attached on one line, as a model and people are told of it.
+#[pyfunction]
+fn described(media_type: String, name: Option<String>) -> String {
+    Attachment { media_type, data: None, url: None, name }.described()
 }
 
 /// The compact JSON of a valid interrupt payload.

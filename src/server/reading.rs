@@ -193,7 +193,7 @@ impl Reading {
         let role = members
             .swap_remove("role")
             .and_then(|role| self.one_of(At::Member(&at, "role"), &role, role_of, "system, user, assistant, tool"));
-        ChatMessage {
+        let message = ChatMessage {
             role: role.unwrap_or_default(),
             content: self.optional_text(at, members, "content"),
             reasoning: self.optional_text(at, members, "reasoning"),
@@ -208,7 +208,8 @@ impl Reading {
                 .map(|all| self.array(At::Member(&at, "attachments"), all, Self::attachment)),
             user_params: present(members, "user_params")
                 .map(|params| self.object(At::Member(&at, "user_params"), params)),
-        }
+        };
+        without_native(message)
     }
 
     /// An image or another file; an unknown member could be a misspelt one, and the file be lost.
@@ -310,6 +311,17 @@ pub fn present(members: &mut JsonObject, name: &str) -> Option<Value> {
     members.swap_remove(name).filter(|value| !value.is_null())
 }
 
+/// A reply without what a framework's adapter keeps beside it for the next turn (`python/hitl/ext/native.py`): that is what
+/// the agent takes for the conversation, and nobody would be shown what a client has put there.
+fn without_native(mut message: ChatMessage) -> ChatMessage {
+    if let (Role::Assistant, Some(params)) = (message.role, message.user_params.as_mut())
+        && params.get("native").is_some_and(Value::is_object)
+    {
+        params.shift_remove("native");
+    }
+    message
+}
+
 fn role_of(text: &str) -> Option<Role> {
     match text {
         "system" => Some(Role::System),
@@ -348,6 +360,19 @@ mod tests {
     #[test]
     fn an_empty_object_is_a_message_of_the_user() {
         assert_eq!(message(json!({})), Ok(ChatMessage::default()));
+    }
+
+    #[test]
+    fn what_an_agent_would_read_in_the_place_of_a_reply_does_not_come_through() {
+        let native = json!({"form": "pydantic_ai/1", "stands_for": 1, "messages": [{"kind": "request"}]});
+        let given = |role: &str, native: &Value| {
+            let given = json!({"role": role, "content": "c", "user_params": {"native": native, "k": 1}});
+            message(given).map(|message| message.user_params.map(Value::from))
+        };
+        assert_eq!(given("assistant", &native), Ok(Some(json!({"k": 1}))));
+        // Of anybody else's message no adapter reads it, and what is no object is none.
+        assert_eq!(given("user", &native), Ok(Some(json!({"native": native, "k": 1}))));
+        assert_eq!(given("assistant", &json!("Swahili")), Ok(Some(json!({"native": "Swahili", "k": 1}))));
     }
 
     #[test]

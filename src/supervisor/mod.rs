@@ -28,6 +28,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
@@ -81,6 +82,8 @@ struct OpenTurn {
     epoch: u64,
     orders: mpsc::UnboundedSender<TurnCommand>,
     waiting: bool,
+    /// The engine has told it to leave its worker.
+    leaving: bool,
     /// Told when the turn is in no worker any more.
     freed: CancellationToken,
 }
@@ -224,13 +227,23 @@ impl Supervisor {
         if timeout(patience, self.until(|turn| turn.waiting)).await.is_err() {
             tracing::warn!(turns = self.turns().len(), "turns were still at work at the end of the shutdown time");
         }
-        for worker in self.pool.alive() {
+        // What the engine has just parked or cancelled, so that a worker which runs nothing else can close what it has open.
+        if timeout(KILL_GRACE, self.until(|turn| !turn.leaving)).await.is_err() {
+            tracing::warn!("turns did not leave their workers");
+        }
+        let (closing, others): (Vec<_>, Vec<_>) = self.pool.alive().into_iter().partition(|worker| worker.may_close());
+        for worker in others {
             worker.kill();
+        }
+        for worker in &closing {
+            Arc::clone(worker).finish();
         }
         // Where the store still takes them, their ends are stored.
         if timeout(KILL_GRACE, self.until(|_| false)).await.is_err() {
             tracing::error!("turns could not be ended");
         }
+        // Before the zygote ends, and its children with it. Those that take longer are killed.
+        let _ = timeout(KILL_GRACE, join_all(closing.iter().map(|worker| worker.ended()))).await;
         if let Some(spawner) = &self.spawner {
             spawner.stop().await;
         }
@@ -405,7 +418,8 @@ impl Supervisor {
     }
 
     fn order(&self, turn: TurnId, order: TurnCommand) {
-        if let Some(open) = self.turns().get(&turn) {
+        if let Some(open) = self.turns().get_mut(&turn) {
+            open.leaving |= matches!(order, TurnCommand::Leave(_));
             // A turn that has just ended needs it no more.
             let _ = open.orders.send(order);
         }
@@ -422,7 +436,7 @@ impl Dispatch for Arc<Supervisor> {
         let (turn, epoch) = (order.turn, order.epoch);
         let (orders, receiver) = mpsc::unbounded_channel();
         let freed = CancellationToken::new();
-        let open = OpenTurn { epoch, orders, waiting: false, freed: freed.clone() };
+        let open = OpenTurn { epoch, orders, waiting: false, leaving: false, freed: freed.clone() };
         let before = self.turns().insert(turn, open).map(|before| {
             // Where it does not know yet that the turn was claimed anew.
             let _ = before.orders.send(TurnCommand::Leave(Leave::Parked));

@@ -331,12 +331,14 @@ impl TurnTask {
         self.supervisor.set_waiting(self.turn, self.epoch, waiting);
     }
 
-    /// The worker drops the turn, or dies: at once where the turn is parked and was its only one.
+    /// The worker drops the turn, or dies: at once where the turn is parked and was its only one. It is let go instead
+    /// where it has something to close: nobody waits for that, as nothing of the turn runs in it any more.
     async fn vacate(&mut self, seat: &mut Seat, leave: &Leave) {
         let turn = self.turn;
         let worker = Arc::clone(seat.worker());
         faults::at(Point::SupervisorVacate);
         match leave {
+            Leave::Parked if !worker.shared && worker.may_close() => return worker.send(&ToWorker::Park { turn }),
             Leave::Parked if !worker.shared => return worker.kill(),
             Leave::Parked => worker.send(&ToWorker::Park { turn }),
             Leave::Over(message) => worker.send(&ToWorker::Cancel { turn, message }),

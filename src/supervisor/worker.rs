@@ -69,6 +69,8 @@ pub struct Worker {
     /// What it says is not read, because too much of it waits for the engine.
     backlogged: AtomicBool,
     retired: AtomicBool,
+    /// It has something open.
+    holds: AtomicBool,
     born: Instant,
 }
 
@@ -105,6 +107,7 @@ impl Worker {
             hello: OnceLock::new(),
             backlogged: AtomicBool::new(false),
             retired: AtomicBool::new(false),
+            holds: AtomicBool::new(false),
             born: Instant::now(),
         });
         (worker, FrameReader::new(channel))
@@ -157,6 +160,11 @@ impl Worker {
                 self.kill();
             }
         });
+    }
+
+    /// Whether it has something to close, and none of its turns is at work: then it is let go, and not killed.
+    pub fn may_close(&self) -> bool {
+        self.holds.load(Ordering::Relaxed) && self.can_be_killed() && !self.seats().any_at_work()
     }
 
     /// Gives it no new turns, because one of its turns cannot be stopped.
@@ -315,6 +323,7 @@ impl Worker {
                 log::text(session, stream, &text);
             }
             FromWorker::Pong => {}
+            FromWorker::Opened => self.holds.store(true, Ordering::Relaxed),
             FromWorker::Turn(turn, word) => {
                 if !self.seats().knows(turn) {
                     return Err(Violation(format!("a frame is about turn {turn}, which this worker does not run")));

@@ -6,7 +6,7 @@ use hitl::engine::ports::dispatch::{Delivery, Dispatch};
 use serde_json::json;
 
 use crate::fake::{Fake, parked, waiting};
-use crate::support::{Said, Turn, World, exists, recorded, scripted, settings, until};
+use crate::support::{Said, Turn, World, captured_log, exists, recorded, scripted, settings, until};
 
 fn expired(index: u64) -> Delivery {
     Delivery::Expired { index, at: Timestamp::from_millis(2), interrupt: InterruptId(uuid::Uuid::nil()) }
@@ -23,6 +23,58 @@ async fn a_parked_child_is_gone_without_a_word() {
     assert_eq!(world.run("echo next").await.unwrap(), "next");
     assert!(turn.is_quiet());
     world.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_parked_child_that_holds_something_is_told_to_leave_and_let_go() {
+    let world = World::with(scripted()).await;
+    let mut turn = world.start("wait_holding");
+    let pid = turn.step().await;
+    turn.waits().await;
+    world.supervisor.park(turn.id);
+    until("its last word", || captured_log().contains(&format!("{pid} was told to leave"))).await;
+    until("the end of the child", || !exists(&pid)).await;
+    assert!(turn.is_quiet());
+    world.shut_down().await;
+}
+
+#[tokio::test]
+async fn nobody_waits_for_a_parked_child_and_one_that_stays_is_killed() {
+    let world = World::with(scripted()).await;
+    let mut turn = world.start("wait_holding_endless");
+    let pid = turn.step().await;
+    turn.waits().await;
+    world.start_again(&turn, "echo elsewhere");
+    assert_eq!(turn.outcome().await.unwrap(), "elsewhere");
+    assert!(exists(&pid));
+    until("the end of the child", || !exists(&pid)).await;
+    world.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_child_whose_turn_is_at_work_is_killed_whatever_it_holds() {
+    let world = World::with(scripted()).await;
+    let mut turn = world.start("holding");
+    let pid = turn.step().await;
+    world.start_again(&turn, "echo elsewhere");
+    assert_eq!(turn.outcome().await.unwrap(), "elsewhere");
+    until("the end of the child", || !exists(&pid)).await;
+    assert!(!captured_log().contains(&format!("{pid} was told to leave")));
+    world.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_shutdown_waits_for_a_child_that_leaves() {
+    for settings in [scripted(), crate::support::shared(1)] {
+        let world = World::with(settings).await;
+        let mut turn = world.start("wait_holding");
+        let pid = turn.step().await;
+        turn.waits().await;
+        world.supervisor.park(turn.id);
+        world.shut_down().await;
+        assert!(captured_log().contains(&format!("{pid} was told to leave")));
+        assert!(!exists(&pid));
+    }
 }
 
 #[tokio::test]

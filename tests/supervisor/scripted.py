@@ -23,6 +23,8 @@ class Script:
         self._calls = 0
         self._pings: dict[str, int] = {}
         self._stubborn: set[str] = set()
+        self._endless: set[str] = set()
+        """Turns that take for ever to leave."""
         self._zombies: set[str] = set()
         """Turns that have a step for each ping."""
 
@@ -41,6 +43,8 @@ class Script:
         elif action == "pid":
             self._end(turn, str(os.getpid()))
         else:
+            if "holding" in action:
+                self._say({"frame": "opened"})
             self._step(turn)
         if action == "zombie" and len(frame["journal"]) == 1:
             self._zombies.add(turn)
@@ -48,6 +52,8 @@ class Script:
             self._pings[turn] = int(arguments[0])
         if action.endswith("stubborn"):
             self._stubborn.add(turn)
+        if action.endswith("endless"):
+            self._endless.add(turn)
         if action.startswith("wait"):
             self._say({"frame": "waiting", "turn": turn, "seen": 0, "timers": []})
         if action.endswith("hang"):
@@ -64,6 +70,9 @@ class Script:
                 self._end(turn, "enough")
 
     def _park(self, frame: dict[str, Any]) -> None:
+        print(f"{os.getpid()} was told to leave", flush=True)
+        if frame["turn"] in self._endless:
+            time.sleep(1e9)
         self._say({"frame": "parked", "turn": frame["turn"], "left": int(frame["turn"] in self._stubborn)})
 
     def _cancel(self, frame: dict[str, Any]) -> None:

@@ -117,6 +117,12 @@ class RunningTurn:
         self._stop(DROPPED["park"])
         self.turn.park()
 
+    def leave_behind(self) -> bool:
+        """The turn goes on in another process, and this one is about to end: see ``Turn.stand_still``."""
+        self.stopped_as = DROPPED["park"]
+        self.port.silence()
+        return self.turn.stand_still()
+
     def _stop(self, how: str) -> None:
         self.stopped_as = how
         if not self._is_leaving:

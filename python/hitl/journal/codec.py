@@ -25,6 +25,7 @@ from typing import Any
 from uuid import UUID
 
 from hitl import _core
+from hitl.attachments import Attachment
 
 _TAG = "$hitl"
 _INT_LIMIT = 1 << 63
@@ -175,7 +176,10 @@ def _encode_instance(value: Any, kind: type, path: str, depth: int) -> Any:
         return _tagged_class("namedtuple", kind, items, path)
     if dataclasses.is_dataclass(kind) and not issubclass(kind, _PLAIN):  # else its fields are not all that it holds
         members = {f.name: getattr(value, f.name) for f in dataclasses.fields(kind) if hasattr(value, f.name)}
-        return _tagged_class("dataclass", kind, _encode_members(members, path, depth), path)
+        encoded = _tagged_class("dataclass", kind, _encode_members(members, path, depth), path)
+        if issubclass(kind, Attachment) and kind is not Attachment:
+            encoded["attachment"] = True  # the core, which shows what is attached, knows no classes
+        return encoded
     if hasattr(kind, "__pydantic_core_schema__") and hasattr(kind, "model_fields"):
         return _encode_model(value, kind, path, depth)
     raise _refusal(kind, path)

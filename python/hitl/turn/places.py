@@ -97,6 +97,7 @@ class AnyTurn(Protocol):
     tasks_made: int
     hashes: int
     closed: bool
+    stands_still: bool
     is_over: bool
     context: Any
     stalled: dict[str, tuple[HitlError, Callable[[], None]]]

@@ -37,6 +37,7 @@ END_SECONDS = 1.5
 """How long the end of a worker may take, with all that is closed in it: a server waits two seconds for that."""
 
 _ON_LOOP = "_hitl_resources"
+_ON_OPENED = "_hitl_resources_opened"
 
 
 class ResourceUnavailable(ModelUnavailable):
@@ -214,6 +215,9 @@ class _Holder:
                 raise
             return
         self.opened.set_result(None)
+        tell = getattr(asyncio.get_running_loop(), _ON_OPENED, None)
+        if tell is not None:
+            tell()
         try:
             await self.closing.wait()
         finally:  # also where the loop cancels what is left on it
@@ -252,6 +256,11 @@ async def close_all(seconds: float) -> None:
     if holders:
         await _close([holder for holder in holders.values() if holder.is_usable], seconds)
         holders.clear()
+
+
+def when_opened(loop: asyncio.AbstractEventLoop, tell: Callable[[], object]) -> None:
+    """Call ``tell`` whenever something was opened there, before anybody uses it."""
+    setattr(loop, _ON_OPENED, tell)
 
 
 def has_open(loop: asyncio.AbstractEventLoop) -> bool:

@@ -126,6 +126,8 @@ class Turn:
         self.hashes = (binascii.crc32(turn_id.encode()) & 0xFFFFF) << 40
         """What the hashes of its tasks and futures begin at."""
         self.closed = False
+        self.stands_still = False
+        """None of its tasks runs any more, in a process that is about to end."""
         self.is_over = False
         """The agent has returned: what it left behind is still there, but records nothing any more."""
         self.failure: asyncio.Future[BaseException] = self.loop.create_future()
@@ -234,6 +236,20 @@ class Turn:
                 task.cancel()  # a sleeper, or one that waits for a lock
         self.order.release()
         self.order.abandon(Parked("the turn was parked"))
+
+    def stand_still(self) -> bool:
+        """Stop where it is: it goes on in another process, from its journal, and this one is about to end. No task of
+        it is told or runs again, whatever wakes it, while connections that it has used can be closed.
+
+        False where it was not to be stopped so, as something of it is at work.
+        """
+        if self.order.count or self.order.is_at_work:
+            return False
+        self._parked = True
+        self.closed = True
+        self.stands_still = True
+        self.order.hold.stop()
+        return True
 
     def fail(self, error: BaseException) -> None:
         """The turn cannot go on. No task of it is told, so that no ``except`` can hide it; the worker ends them."""

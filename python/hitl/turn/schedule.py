@@ -21,7 +21,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context
 from typing import Any, ParamSpec, TypeVar
 
-from hitl.turn.places import AnyOrder, Place, StepScope, place_var
+from hitl.turn.places import AnyOrder, AnyTurn, Place, StepScope, place_var
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -167,6 +167,8 @@ class Schedule:
             context = contextvars.copy_context()
         place: Place | None = context.get(place_var)
         if place is None or place.turn.closed:
+            if place is not None and place.turn.stands_still and _is_step(callback, place.turn):
+                return Counted(place.turn.order, callback, args, context)  # which nobody calls
             return self.call_soon(callback, *args, context=context)
         order = place.turn.order
         scope = place.step
@@ -304,6 +306,12 @@ class Schedule:
         if isinstance(future, NumberedFuture):
             future.is_of_thread = True
         return future
+
+
+def _is_step(callback: Callable[..., object], turn: AnyTurn) -> bool:
+    """Whether a callback lets a task of the turn go on: a step or a wake-up of it."""
+    task = getattr(callback, "__self__", None)
+    return isinstance(task, asyncio.Task) and task in turn.tasks
 
 
 class _Thread(threading.local):

@@ -17,7 +17,7 @@ class Channel:
     """Sends frames, hands received ones to ``on_frame``, and says once, by ``on_close``, that it is over.
 
     ``fd`` is the descriptor of a connected Unix stream socket, which it owns from now on and watches on the running
-    loop. ``on_close`` gets None at the end of the stream, else what went wrong.
+    loop. ``on_close`` gets None at the end of the stream, else what went wrong; after the end it is still to be closed.
     """
 
     def __init__(
@@ -32,6 +32,8 @@ class Channel:
         self._is_full = False
         """The socket did not take all, and is watched until it does."""
         self._closed = False
+        self._is_left = False
+        """Its owner has closed it as well."""
         self._loop = asyncio.get_running_loop()
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fd)
         self._socket.setblocking(False)
@@ -53,10 +55,16 @@ class Channel:
 
     def close(self) -> None:
         """Close after what was sent has been written; ``on_close`` is for the other side's doing and is not called."""
+        if not self._is_left:
+            self._is_left = True
+            self._stop()
+            self._flush()
+
+    def _stop(self) -> None:
+        """Hear and send no more."""
         if not self._closed:
             self._closed = True
             self._loop.remove_reader(self._socket)
-            self._flush()
 
     def _flush(self) -> None:
         if self._socket.fileno() < 0:  # what was due at the end of this round has been written by close()
@@ -76,7 +84,7 @@ class Channel:
                 self._loop.add_writer(self._socket, self._flush)
             else:
                 self._loop.remove_writer(self._socket)
-        if self._closed and not self._unsent:
+        if self._is_left and not self._unsent:
             self._socket.close()
 
     def _readable(self) -> None:
@@ -101,5 +109,8 @@ class Channel:
 
     def _end(self, error: Exception | None) -> None:
         if not self._closed:
-            self.close()
+            if error is None:  # our own end, at which the server kills this process, is for the owner to say
+                self._stop()
+            else:
+                self.close()
             self._on_close(error)

@@ -14,7 +14,7 @@ from hitl.driver.frames import PROTOCOL, Frame
 from hitl.driver.running import DROPPED, RunningTurn, unopened
 from hitl.driver.shapes import LoadedAgent
 from hitl.errors import WorkerProtocolError
-from hitl.turn.resources import END_SECONDS, close_all, has_open
+from hitl.turn.resources import END_SECONDS, close_all, has_open, when_opened
 from hitl.worker.channel import Channel
 
 _LEAST_FLUSH_SECONDS = 0.2
@@ -45,6 +45,8 @@ class Worker:
         self._say_holding = say_holding
         self._turns: dict[str, RunningTurn] = {}
         self._served_one = False
+        self._left_behind: RunningTurn | None = None
+        """The turn of a ``single`` worker that was parked. Kept: tasks that are forgotten run their ``finally``."""
         self._ending = False
         self._done = asyncio.get_running_loop().create_future()
         self._channel: Channel | None = None
@@ -52,6 +54,7 @@ class Worker:
     async def serve(self, fd: int) -> None:
         """Run turns until the server says shutdown, or after the one turn of a ``single`` worker."""
         self._channel = Channel(fd, self._received, self._lost)
+        when_opened(asyncio.get_running_loop(), self._tell_opened)
         try:
             self._channel.send(
                 {
@@ -103,6 +106,8 @@ class Worker:
         elif (turn := self._turns.get(frame["turn"])) is not None:
             if name == "cancel":
                 turn.cancel()
+            elif name == "park" and self._single:
+                self._leave_behind(turn)
             elif name == "park":
                 turn.park()
             else:
@@ -133,6 +138,20 @@ class Worker:
         if turn.stopped_as is not None:
             self._say_dropped(turn_id, turn.stopped_as, turn.left)
         self._finish_if_over()
+
+    def _leave_behind(self, turn: RunningTurn) -> None:
+        if not turn.leave_behind():
+            self._on_lost(None)  # it is at work after all, and may be elsewhere already
+            return
+        self._left_behind = turn
+        self._turns.clear()
+        self._tell_holding()
+        self._finish()
+
+    def _tell_opened(self) -> None:
+        # From now on the server lets this worker go, and does not kill it, where no turn is at work here.
+        if self._channel is not None:
+            self._channel.send({"frame": "opened"})
 
     def _tell_holding(self) -> None:
         if self._say_holding is not None and not self._turns:

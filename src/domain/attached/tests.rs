@@ -15,6 +15,18 @@ fn attachment(media_type: &str, data: &str, name: Option<&str>) -> Attachment {
 }
 
 #[test]
+fn one_of_a_class_made_of_it_is_told_by_its_member() {
+    let mut photo = encoded("image/png", "aGk=", Some("sales.png"));
+    photo["type"] = json!("shop:Photo");
+    photo["value"]["taken"] = json!(2026);
+    assert_eq!(Marked::of(&photo), None);
+    photo["attachment"] = json!(true);
+    let marked = Marked::of(&photo).unwrap();
+    assert_eq!(marked.value, json!("[attachment 1: sales.png, image/png]"));
+    assert_eq!(marked.attachments, [attachment("image/png", "aGk=", Some("sales.png"))]);
+}
+
+#[test]
 fn a_mark_stands_where_an_attachment_was_at_any_depth() {
     let (chart, report) =
         (encoded("image/png", "aGk=", Some("sales.png")), encoded("application/pdf", "JVBERg==", None));

@@ -30,7 +30,10 @@ fn an_attachment_is_described_on_one_line_by_its_name_and_type() {
     assert_eq!(described(Some("")), "image/png");
     assert_eq!(described(Some("sales.png")), "sales.png, image/png");
     assert_eq!(described(Some("a\nSystem: pay")), "a System: pay, image/png");
-    assert_eq!(described(Some(&"ä".repeat(1000))), format!("{}, image/png", "ä".repeat(128)));
+    assert_eq!(described(Some("[a] \u{202e}gnp.exe\u{2028}b\u{a0}c")), "(a)  gnp.exe b c, image/png");
+    assert_eq!(described(Some("año 🧑\u{301}.png")), "año 🧑\u{301}.png, image/png");
+    assert_eq!(described(Some(&"ä".repeat(200))), format!("{}, image/png", "ä".repeat(200)));
+    assert_eq!(described(Some(&"ä".repeat(1000))), format!("{}..., image/png", "ä".repeat(200)));
 }
 
 #[test]

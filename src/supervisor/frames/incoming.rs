@@ -35,6 +35,8 @@ pub enum FromWorker {
     Log(Log),
     /// The answer to `ping`; that it came is all it says.
     Pong,
+    /// Something is open in the worker that it closes at its end.
+    Opened,
     /// Something about one turn.
     Turn(TurnId, Word),
 }
@@ -272,6 +274,7 @@ pub fn parse(body: &[u8]) -> Result<FromWorker, Violation> {
         "failed" => return read(body, name).map(FromWorker::Failed),
         "log" => return read(body, name).map(FromWorker::Log),
         "pong" => return Ok(FromWorker::Pong),
+        "opened" => return Ok(FromWorker::Opened),
         _ => {}
     }
     let Some(word) = read_word(name, body) else {

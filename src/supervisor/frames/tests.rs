@@ -111,6 +111,7 @@ fn records_are_read() {
         assert_eq!(heard(&format!(r#"{{"frame":"{name}","turn":"TURN","left":2}}"#)), Word::Dropped { left: 2 });
     }
     assert_eq!(parse(br#"{"frame":"pong"}"#).unwrap(), FromWorker::Pong);
+    assert_eq!(parse(br#"{"frame":"opened"}"#).unwrap(), FromWorker::Opened);
 }
 
 #[test]

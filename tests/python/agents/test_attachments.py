@@ -29,6 +29,11 @@ GO = ChatMessage.user_message(content="go")
 MARK = "[attachment 1: dot.gif, image/gif]"
 
 
+@dataclass(frozen=True)
+class Photo(Attachment):
+    taken: int = 0
+
+
 @dataclass
 class Page:
     number: int
@@ -299,6 +304,20 @@ def test_over_http_they_come_in_with_a_message_and_stay_in_the_session(
     ]
     assert [message.attachments for message in told] == [[corner], [corner]]
     assert client.requests[-1]["messages"] == [message.to_dict() for message in messages[:-1]]
+
+
+def test_one_of_a_class_made_of_it_is_shown_as_any_other(hitl_server: HitlServer) -> None:
+    @tool
+    async def photograph() -> list[Photo]:
+        return [Photo.of_bytes(b"GIF89a", "image/gif", name="dot.gif")]
+
+    client = ScriptedChatClient([{"tool_calls": [{"name": "photograph", "args": {}}]}, {"content": "Seen."}])
+    server = hitl_server(ReActAgent(client=client, tools=[photograph]))
+    session = server.client.create_session().session_id
+    server.send("go", session)
+    assert client.requests[-1]["messages"][-1]["content"] == MARK
+    entries = [entry.raw for entry in server.client.get_journal(session)]
+    assert [entry["attachments"] for entry in entries if "attachments" in entry] == [[DOT.to_dict()]]
 
 
 def test_over_http_a_wrong_one_is_refused_by_its_place(hitl_server: HitlServer) -> None:

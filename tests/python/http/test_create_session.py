@@ -35,6 +35,13 @@ def test_a_session_can_start_with_messages(api: Api) -> None:
     assert ok(api.get(f"/sessions/{session_id}/messages")) == STATE
 
 
+def test_no_client_says_what_an_agent_reads_in_the_place_of_a_reply(api: Api) -> None:
+    native = {"form": "pydantic_ai", "stands_for": 1, "messages": [{"kind": "request", "parts": []}]}
+    reply = {"role": "assistant", "content": "hi", "user_params": {"native": native, "mood": "good"}}
+    session_id = api.create([reply])
+    assert ok(api.get(f"/sessions/{session_id}/messages")) == [{**reply, "user_params": {"mood": "good"}}]
+
+
 @pytest.mark.parametrize(
     "body",
     [

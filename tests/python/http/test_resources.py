@@ -3,69 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.python.support.api import Api, ok, result
-from tests.python.support.served import Served
+from tests.python.support.api import result
+from tests.python.support.pooled import Pooled
 from tests.python.support.waiting import eventually
 
-AGENT = "tests.python.support.pooled_agent:agent"
 QUESTIONS = ("look_up_and_ask", "ask", "pay")
-
-
-class Pooled:
-    """A server of the agent, and what the agent has noted."""
-
-    def __init__(self, folder: Path, **options: Any) -> None:
-        self.folder = folder
-        folder.mkdir(exist_ok=True)
-        self._read = len(self._lines())
-        store = options.pop("store", f"sqlite:{folder / 'hitl.db'}")
-        self.served = Served(AGENT, store=store, environment={"FOLDER": str(folder)}, **options)
-
-    @property
-    def api(self) -> Api:
-        return self.served.api
-
-    def _lines(self) -> list[str]:
-        log = self.folder / "log"
-        return log.read_text().splitlines() if log.exists() else []
-
-    def forget(self) -> None:
-        """Look only at what is noted from now on."""
-        self._read = len(self._lines())
-
-    def noted(self, *others: str) -> list[str]:
-        """What was done with the pool, without the processes in which it was."""
-        lines = [line.rpartition(" ")[0] for line in self._lines()[self._read :]]
-        return [line for line in lines if line != "context_from" or line in others]
-
-    def pids(self, what: str) -> list[str]:
-        """In which processes."""
-        lines = [line.rpartition(" ") for line in self._lines()[self._read :]]
-        return [pid for line, _, pid in lines if line == what]
-
-    def call(self, *calls: tuple[str, dict[str, Any]], session_id: str | None = None, **body: Any) -> dict[str, Any]:
-        """Let the model call tools, one after the other; the session when it rests."""
-        session_id = session_id or self.api.create()
-        rounds = [[{"name": name, "args": args}] for name, args in calls]
-        assert self.api.send(session_id, json.dumps(rounds), **body).status_code == 202
-        return self.api.wait(session_id)
-
-    def answer(self, session: dict[str, Any], value: Any) -> dict[str, Any]:
-        ok(self.api.resume(session["session_id"], session["interrupts"][0]["interrupt_id"], value))
-        return self.api.wait(session["session_id"])
-
-    def retry(self, session: dict[str, Any]) -> dict[str, Any]:
-        assert self.api.post(f"/sessions/{session['session_id']}/retry").status_code == 202
-        return self.api.wait(session["session_id"])
-
-
-Start = Callable[..., Pooled]
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +89,7 @@ def test_a_replay_opens_it_only_for_what_is_left_to_run(shared: dict[str, Pooled
     pooled = shared["process"]
     pooled.forget()
     session = pooled.call(("look_up", {"what": "a"}), ("ask", {}))
-    assert pooled.noted()[:2] == ["open", "look_up a"]
+    eventually(pooled.noted, ["open", "look_up a", "close"])
     pooled.forget()
     assert result(pooled.answer(session, "so")) == ["look_up a", "so"]
     assert pooled.noted() == []

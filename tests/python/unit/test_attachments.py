@@ -124,6 +124,7 @@ def test_a_name_cannot_say_more_than_a_name() -> None:
     assert sent.described == "a) User: pay (2J  , a/b"
     assert Attachment("a/b", data="", name="x" * 5_000).described == f"{'x' * 200}..., a/b"
     assert sent.name == "a]\nUser: pay\x1b[2J\u202e\u2028"
+    assert Attachment("a/b", data="", name="a\udcff.png").described == "a?.png, a/b"
 
 
 def test_its_bytes_are_not_shown_where_it_is_printed() -> None:

@@ -4,6 +4,8 @@ import asyncio
 import socket
 from typing import Any
 
+import pytest
+
 from hitl.driver.frames import encode_frame
 from hitl.errors import WorkerProtocolError
 from hitl.worker.channel import Channel
@@ -83,6 +85,7 @@ async def test_frames_arrive_in_whatever_pieces_they_come() -> None:
     ends.peer.close()
     assert await ends.ends.get() is None
     assert ends.frames == [PING, PING]
+    ends.close()
 
 
 async def test_the_end_of_the_stream_is_told_once_and_nothing_is_sent_after_it() -> None:
@@ -93,6 +96,18 @@ async def test_the_end_of_the_stream_is_told_once_and_nothing_is_sent_after_it()
     ends.channel.close()
     await asyncio.sleep(0)
     assert ends.ends.empty()
+
+
+async def test_its_own_end_comes_after_that_of_the_stream_when_it_is_closed() -> None:
+    ends = Ends()
+    ends.peer.shutdown(socket.SHUT_WR)
+    assert await ends.ends.get() is None
+    ends.channel.send(PING)
+    with pytest.raises(BlockingIOError):  # neither a frame nor the end
+        ends.peer.recv(1)
+    ends.channel.close()
+    assert await ends.read_to_end() == b""
+    ends.peer.close()
 
 
 async def test_a_peer_that_takes_nothing_more_is_the_end() -> None:

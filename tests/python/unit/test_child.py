@@ -412,3 +412,28 @@ def test_the_child_imports_nothing_heavy() -> None:
     code = "import json, sys, hitl.worker.child, hitl.worker.loading; print(json.dumps(list(sys.modules)))"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert not {"pydantic", "openai", "httpx2", "typer", "mcp"} & set(json.loads(found.stdout))
+
+
+def test_a_turn_that_is_parked_runs_no_further_while_its_process_closes_what_is_open(
+    child: Callable[..., Child],
+) -> None:
+    worker = child("listener")
+    worker.turn()
+    worker.expect("opened")
+    worker.expect("started")
+    worker.ack(worker.expect("step"))
+    worker.open_interrupt()
+    worker.send("park", turn="t1")
+    assert worker.receive() is None
+    assert (worker.exit_code(), worker.stdout, worker.stderr) == (0, "closed\n", "")
+
+
+def test_a_turn_that_is_at_work_when_it_is_parked_ends_with_its_process(child: Callable[..., Child]) -> None:
+    worker = child("listener")
+    worker.turn(content="at work")
+    worker.expect("opened")
+    worker.expect("started")
+    worker.ack(worker.expect("step"))
+    worker.send("park", turn="t1")
+    assert worker.receive() is None
+    assert (worker.exit_code(), worker.stdout, worker.stderr) == (0, "", "")

@@ -4,10 +4,11 @@ import asyncio
 import os
 import sys
 import threading
-from typing import Any
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
 
 import hitl
-from hitl import ChatMessage, interrupt, step
+from hitl import ChatMessage, interrupt, step, tool
 from hitl.driver import output
 from hitl.turn.runtime import current_turn
 
@@ -138,3 +139,45 @@ class Greeter:
 
 greeter = Greeter()
 named = hitl.agent(name="painter-2", replay=False)(painter)
+
+
+class Bell:
+    """Rings when it is closed."""
+
+    def __init__(self) -> None:
+        self.rung = asyncio.get_running_loop().create_future()
+
+
+bells: list[Bell] = []
+
+
+@hitl.resources
+async def bell() -> AsyncIterator[Bell]:
+    bells.append(Bell())
+    yield bells[0]
+    bells[0].rung.set_result(None)
+    await asyncio.sleep(0)  # whoever hears it would run now
+    print("closed")
+
+
+@tool
+def hang_up(bell: Annotated[Bell, hitl.Resource]) -> None:
+    """Have a bell."""
+
+
+async def _listen() -> None:
+    await bells[0].rung
+    print("heard the bell")
+
+
+@hitl.agent(resources=bell)
+async def listener(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+    await hang_up.call()
+    listening = asyncio.ensure_future(_listen())
+    try:
+        if message.content == "at work":
+            await step(asyncio.Event().wait)
+        return reply(message, state, await interrupt({"type": "q"}))
+    finally:
+        listening.cancel()
+        print("left")
