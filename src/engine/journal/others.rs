@@ -16,8 +16,11 @@ use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::turn::TurnState;
 use crate::domain::{Error, SessionId, Timestamp};
 use crate::engine::Engine;
+use crate::engine::placement::slots::WaitingElsewhere;
+use crate::engine::placement::turn_queue::NEVER_CLAIMED;
 use crate::engine::ports::dispatch::Delivery;
-use crate::store::signals::{HeldHere, OrphanedTurn, Signal};
+use crate::store::shared::servers::OtherServer;
+use crate::store::signals::{HeldHere, MOST_ORPHANS, OrphanedTurn, Signal};
 use crate::store::{Reader, StoreExt};
 
 /// How long it is between two looks at what others have left and done.
@@ -76,6 +79,9 @@ impl Engine {
                 self.catch_up(|held| held.session == session).await;
             }
             Signal::Ready => followed.next = Instant::now(),
+            // With a look for each, a queue would cost the more the longer it is.
+            Signal::NewTurn if !self.placement.wants_new() => {}
+            Signal::NewTurn => followed.next = Instant::now(),
             Signal::Access => {
                 if let Err(error) = self.access.changed_elsewhere().await {
                     // The next look tries again.
@@ -110,6 +116,7 @@ impl Engine {
         followed.next = Instant::now() + LOOK;
         followed.looks = followed.looks.wrapping_add(1);
         let (agent, held) = (self.settings.agent.clone(), self.placement.held_here());
+        let waited = self.placement.look();
         let mut look = match self.store.upkeep().look(agent, held).await {
             Ok(look) => look,
             Err(error) => {
@@ -134,6 +141,7 @@ impl Engine {
         if let Some(membership) = self.store.membership() {
             membership.tell_at_work(self.placement.count_places().0 as u64);
         }
+        self.placement.looked(&waited, &look.orphans, self.waiting_elsewhere(&look.orphans).await);
         if !self.runs_turns() {
             // They stay until a server that runs turns has taken them: each is looked at once.
             let known = std::mem::replace(&mut followed.left, look.orphans.iter().copied().collect());
@@ -141,7 +149,7 @@ impl Engine {
         }
         look.orphans.extend(self.unknown(look.owned, followed));
         // Those are found here each time until there is a slot, or another server has taken them.
-        look.orphans.retain(|orphan| !self.placement.waits_first(orphan.turn, orphan.epoch));
+        look.orphans.retain(|orphan| !self.placement.waits_at(orphan.turn, orphan.epoch));
         if !look.orphans.is_empty() && !self.is_stopping() {
             if let Err(error) = self.take_up(look.orphans).await {
                 tracing::error!(%error, "turns that nobody has could not be taken up; it is tried again");
@@ -149,6 +157,28 @@ impl Engine {
             }
             self.pump();
         }
+    }
+
+    /// What bounds the turns that are written here for whichever server has a slot, beside those that wait in memory.
+    async fn waiting_elsewhere(&self, orphans: &[OrphanedTurn]) -> WaitingElsewhere {
+        let mut seen = WaitingElsewhere::default();
+        if !self.runs_turns() {
+            let agent = &self.settings.agent;
+            let others = self.store.membership().map(|membership| membership.others()).unwrap_or_default();
+            let free = |other: &OtherServer| {
+                other.row.role.workers.saturating_sub(usize::try_from(other.at_work).unwrap_or(usize::MAX))
+            };
+            seen.free = others.iter().filter(|other| other.runs_turns_of(agent)).map(free).sum();
+            seen.new = orphans.iter().filter(|orphan| orphan.epoch == Some(NEVER_CLAIMED)).count();
+        }
+        if orphans.len() >= MOST_ORPHANS {
+            // There may be more. Turns of other agents count too, where there are any.
+            match self.telling.ready_turns().await {
+                Ok(ready) => seen.new = usize::try_from(ready.unwrap_or_default().count).unwrap_or(usize::MAX),
+                Err(error) => tracing::debug!(%error, "the turns that wait could not be counted"),
+            }
+        }
+        seen
     }
 
     /// Of the turns that are this server's by their rows, those that it does not know of, and did not at the look before:

@@ -2,7 +2,7 @@
 //! in the order in which they came.
 
 use std::collections::hash_map::Entry;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt::Debug;
 
 use crate::domain::TurnId;
@@ -23,10 +23,16 @@ pub trait TurnQueue: Debug + Send {
     fn put_first(&mut self, turn: TurnId, epoch: u64);
 
     /// At which epoch the turn is to be claimed, if it waits for that.
-    fn waits_first(&self, turn: TurnId) -> Option<u64>;
+    fn waits_at(&self, turn: TurnId) -> Option<u64>;
 
     /// A new turn, claimed at `epoch`, waits behind all others.
     fn put_last(&mut self, turn: TurnId, epoch: u64);
+
+    /// A new turn that no server has claimed ([`NEVER_CLAIMED`]) waits behind all others. Once, however often it is said.
+    fn put_open(&mut self, turn: TurnId);
+
+    /// The new turns that no server had claimed when it was looked last.
+    fn open(&self) -> HashSet<TurnId>;
 
     /// Who may begin where a slot is free; waits no longer from here on.
     fn take_next(&mut self) -> Option<NextTurn>;
@@ -40,6 +46,9 @@ pub trait TurnQueue: Debug + Send {
     /// All who wait.
     fn waiting(&self) -> Vec<TurnId>;
 }
+
+/// The epoch of a turn that no server has claimed so far.
+pub const NEVER_CLAIMED: u64 = 0;
 
 /// How many turns wait.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -62,17 +71,40 @@ impl WaitingTurns {
 pub struct LocalQueue {
     /// Turns to be claimed: answered, fired and recovered ones.
     first: VecDeque<TurnId>,
-    /// The epochs at which they are to be claimed.
+    /// The epochs at which they are to be claimed, and new ones among them.
     epochs: HashMap<TurnId, u64>,
-    /// New turns, claimed at an epoch. What their workers are given is in the store until then: it may be large.
-    new: VecDeque<(TurnId, u64)>,
+    /// New turns, claimed at an epoch or to be claimed. What their workers are given is in the store until then: it may be
+    /// large.
+    new: VecDeque<NextTurn>,
+}
+
+impl LocalQueue {
+    fn leave_new(&mut self, turn: TurnId) {
+        self.new.retain(|waiting| waiting.turn() != turn);
+    }
+}
+
+impl NextTurn {
+    /// Which.
+    pub fn turn(self) -> TurnId {
+        match self {
+            Self::Claim(turn, _) | Self::Start(turn, _) => turn,
+        }
+    }
 }
 
 impl TurnQueue for LocalQueue {
     fn put_first(&mut self, turn: TurnId, epoch: u64) {
         match self.epochs.entry(turn) {
             // What was found out before may be said after.
-            Entry::Occupied(mut known) => *known.get_mut() = epoch.max(*known.get()),
+            Entry::Occupied(mut known) => {
+                let before = known.insert(epoch.max(*known.get()));
+                // Somebody has begun it meanwhile.
+                if before == NEVER_CLAIMED && !self.first.contains(&turn) {
+                    self.leave_new(turn);
+                    self.first.push_back(turn);
+                }
+            }
             Entry::Vacant(place) => {
                 place.insert(epoch);
                 self.first.push_back(turn);
@@ -80,12 +112,23 @@ impl TurnQueue for LocalQueue {
         }
     }
 
-    fn waits_first(&self, turn: TurnId) -> Option<u64> {
+    fn waits_at(&self, turn: TurnId) -> Option<u64> {
         self.epochs.get(&turn).copied()
     }
 
     fn put_last(&mut self, turn: TurnId, epoch: u64) {
-        self.new.push_back((turn, epoch));
+        self.new.push_back(NextTurn::Start(turn, epoch));
+    }
+
+    fn put_open(&mut self, turn: TurnId) {
+        if let Entry::Vacant(place) = self.epochs.entry(turn) {
+            place.insert(NEVER_CLAIMED);
+            self.new.push_back(NextTurn::Claim(turn, NEVER_CLAIMED));
+        }
+    }
+
+    fn open(&self) -> HashSet<TurnId> {
+        self.new.iter().filter(|next| matches!(next, NextTurn::Claim(..))).map(|next| next.turn()).collect()
     }
 
     fn take_next(&mut self) -> Option<NextTurn> {
@@ -93,15 +136,16 @@ impl TurnQueue for LocalQueue {
             let epoch = self.epochs.remove(&turn).unwrap_or_default();
             return Some(NextTurn::Claim(turn, epoch));
         }
-        self.new.pop_front().map(|(turn, epoch)| NextTurn::Start(turn, epoch))
+        let next = self.new.pop_front()?;
+        self.epochs.remove(&next.turn());
+        Some(next)
     }
 
     fn forget(&mut self, turn: TurnId) {
         if self.epochs.remove(&turn).is_some() {
             self.first.retain(|waiting| *waiting != turn);
-        } else {
-            self.new.retain(|(waiting, _)| *waiting != turn);
         }
+        self.leave_new(turn);
     }
 
     fn count(&self) -> WaitingTurns {
@@ -109,6 +153,6 @@ impl TurnQueue for LocalQueue {
     }
 
     fn waiting(&self) -> Vec<TurnId> {
-        self.first.iter().chain(self.new.iter().map(|(turn, _)| turn)).copied().collect()
+        self.first.iter().copied().chain(self.new.iter().map(|next| next.turn())).collect()
     }
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -109,3 +110,100 @@ def test_answers_to_a_server_without_workers_wait_for_one_that_has_some(serve: S
 def test_a_server_without_workers_wants_a_database() -> None:
     with pytest.raises(AssertionError, match="--no-workers: no other server can run the turns of this store"):
         Served(AGENT, no_workers=True)
+
+
+# -- where no slot is free ---------------------------------------------------------------------------------------------
+
+
+def order(place: Path) -> str:
+    return json.dumps({"place": str(place), "once": False})
+
+
+def queued(server: Served) -> int:
+    """How many turns wait for a slot, as this server tells."""
+    count: int = ok(server.api.get("/health"))["queued"]
+    return count
+
+
+def owner(database: str, session_id: str) -> str:
+    """The process of the server that has the session's turn."""
+    pid = "(SELECT pid FROM hitl.servers WHERE servers.id = turns.owner)"
+    return postgres.execute(database, f"SELECT coalesce({pid}, 0) FROM hitl.turns WHERE session = '{session_id}'")
+
+
+def test_a_message_for_which_its_server_has_no_slot_runs_at_another_that_has_one(
+    serve: Serve, database: str, place: Path
+) -> None:
+    first, second = serve(workers=1), serve(workers=1)
+    places = [place.with_name(str(number)) for number in range(4)]
+    sessions = [begin_step(first.api, it) for it in places[:2]]
+    assert [owner(database, it) for it in sessions] == [str(first.pid), str(second.pid)]
+    # Those for which nobody has a slot are the first's to have one.
+    for it in places[2:]:
+        sessions.append(first.api.create())
+        assert first.api.send(sessions[-1], order(it)).status_code == 202
+    for server in (first, second):
+        eventually(partial(queued, server), 2)
+    assert [owner(database, it) for it in sessions[2:]] == ["0", "0"]
+    Path(f"{places[1]}.go").touch()
+    eventually(lambda: runs(places[2]), 1)
+    assert owner(database, sessions[2]) == str(second.pid)
+    Path(f"{places[0]}.go").touch()
+    eventually(lambda: runs(places[3]), 1)
+    assert owner(database, sessions[3]) == str(first.pid)
+    for server in (first, second):
+        eventually(partial(queued, server), 0)
+    for it in places[2:]:
+        Path(f"{it}.go").touch()
+    for session_id in sessions:
+        assert second.api.wait(session_id)["response"]["content"] == "worked"
+
+
+def test_new_turns_do_not_overtake_one_that_was_answered_at_another_server(serve: Serve, place: Path) -> None:
+    first, second = serve(workers=1), serve(workers=1)
+    asking = first.api.create()
+    (asked,) = first.api.settled(asking, "null", 1)["interrupts"]
+    places = [place.with_name(str(number)) for number in range(3)]
+    for it in places[:2]:
+        begin_step(first.api, it)
+    new = first.api.create()
+    assert first.api.send(new, order(places[2])).status_code == 202
+    ok(second.api.resume(asking, asked["interrupt_id"], "yes"))
+    for server in (first, second):
+        eventually(partial(queued, server), 2)
+    Path(f"{places[0]}.go").touch()
+    # The new one would keep the slot.
+    assert first.api.wait(asking)["response"]["content"] == "yes"
+    eventually(lambda: runs(places[2]), 1)
+    for it in places:
+        Path(f"{it}.go").touch()
+    assert first.api.wait(new)["response"]["content"] == "worked"
+
+
+def test_the_queue_bounds_what_waits_at_no_server(serve: Serve, place: Path) -> None:
+    front, back = serve(no_workers=True, queue=1), serve(queue=1, workers=1)
+    busy = begin_step(back.api, place)
+    waiting = [back.api.create()]
+    assert back.api.send(waiting[0], "null").status_code == 202
+    # One without workers goes by its last look, and may take a few more until then.
+    while may_send(front, session_id := front.api.create()):
+        waiting.append(session_id)
+    refused = back.api.create()
+    assert not may_send(back, refused)
+    assert back.api.session(refused)["status"] == front.api.session(session_id)["status"] == "idle"
+    Path(f"{place}.go").touch()
+    assert front.api.wait(busy)["response"]["content"] == "worked"
+    for it in waiting:
+        assert front.api.wait(it)["status"] == "interrupted"
+    for server, it in ((back, refused), (front, session_id)):
+        eventually(partial(may_send, server, it), True)
+        assert server.api.wait(it)["status"] == "interrupted"
+
+
+def may_send(server: Served, session_id: str) -> bool:
+    """Whether it takes a message; one that was not taken was for want of room."""
+    sent = server.api.send(session_id, "null")
+    if sent.status_code == 202:
+        return True
+    assert (problem(sent, 503)["code"], "retry-after" in sent.headers) == ("queue_full", True)
+    return False
