@@ -41,6 +41,8 @@ pub struct Config {
     pub workers: usize,
     /// Run no turns, and leave them to the servers on the same store that do.
     pub no_workers: bool,
+    /// See [`HttpSettings::takes_requests`]; a server that takes none leaves them to others on the same store.
+    pub takes_requests: bool,
     /// See [`Settings::queue`].
     pub queue: usize,
     /// See [`Settings::max_sessions`]; 0 for no limit.

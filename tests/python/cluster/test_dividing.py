@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 from functools import partial
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from tests.python.cluster.conftest import AGENT, Serve, begin_step, runs
 from tests.python.cluster.test_commands import command
 from tests.python.support import postgres
 from tests.python.support.api import Json, ok, problem
-from tests.python.support.served import Served
+from tests.python.support.served import Served, Working
 from tests.python.support.waiting import eventually
 
 
@@ -110,6 +111,50 @@ def test_answers_to_a_server_without_workers_wait_for_one_that_has_some(serve: S
 def test_a_server_without_workers_wants_a_database() -> None:
     with pytest.raises(AssertionError, match="--no-workers: no other server can run the turns of this store"):
         Served(AGENT, no_workers=True)
+
+
+# -- hitl work ---------------------------------------------------------------------------------------------------------
+
+
+def test_one_that_works_runs_the_turns_of_servers_that_take_requests_and_takes_none_itself(
+    serve: Serve, database: str, place: Path
+) -> None:
+    front, back = serve(no_workers=True), serve(kind=Working, workers=1, shutdown_timeout=600)
+    session_id = begin_step(front.api, place)
+    assert owner(database, session_id) == str(back.pid)
+    eventually(lambda: [server["running_workers"] for server in servers(database)], [0, 1])
+    said = [(it["serves_http"], it["max_workers"]) for it in servers(database)]
+    assert said == [(True, 0), (False, 1)]
+    for path in ("/healthz", "/readyz"):
+        assert ok(back.api.get(path)) == {"status": "ok"}
+    assert "hitl_turns_at_work 1" in back.api.get("/metrics").text.splitlines()
+    for path in ("/", "/health", "/sessions"):
+        assert problem(back.api.get(path), 404)["code"] == "takes_no_requests"
+    # It ends as every server does: what is at work finishes.
+    back.signal(signal.SIGTERM)
+    eventually(lambda: [server["draining"] for server in servers(database)], [False, True])
+    Path(f"{place}.go").touch()
+    assert back.wait() == 0
+    assert front.api.wait(session_id)["response"]["content"] == "worked"
+
+
+def test_one_that_works_needs_no_key_and_shows_its_figures_to_keys_of_the_store(serve: Serve, database: str) -> None:
+    command("migrate", "--store", database)
+    back = serve(kind=Working, host="0.0.0.0")
+    assert back.api.get("/metrics").status_code == 200
+    command("keys", "create", "ada", "--scope", "read", "--store", database)
+    eventually(lambda: back.api.get("/metrics").status_code, 401)
+    assert ok(back.api.get("/readyz")) == {"status": "ok"}
+
+
+def test_what_works_is_started_again_on_another_machine_where_it_was_killed(serve: Serve, place: Path) -> None:
+    front, back = serve(no_workers=True), serve(kind=Working, workers=1)
+    session_id = begin_step(front.api, place)
+    back.kill()
+    serve(kind=Working, workers=1)
+    eventually(lambda: runs(place), 2)
+    Path(f"{place}.go").touch()
+    assert front.api.wait(session_id)["response"]["content"] == "worked"
 
 
 # -- where no slot is free ---------------------------------------------------------------------------------------------
