@@ -17,7 +17,7 @@ use crate::domain::turn::TurnState;
 use crate::domain::{Error, SessionId, Timestamp};
 use crate::engine::Engine;
 use crate::engine::placement::slots::WaitingElsewhere;
-use crate::engine::placement::turn_queue::NEVER_CLAIMED;
+use crate::engine::placement::turn_queue::{NEVER_CLAIMED, QueueShare};
 use crate::engine::ports::dispatch::Delivery;
 use crate::store::shared::servers::OtherServer;
 use crate::store::signals::{HeldHere, MOST_ORPHANS, OrphanedTurn, Signal};
@@ -162,13 +162,16 @@ impl Engine {
     /// What bounds the turns that are written here for whichever server has a slot, beside those that wait in memory.
     async fn waiting_elsewhere(&self, orphans: &[OrphanedTurn]) -> WaitingElsewhere {
         let mut seen = WaitingElsewhere::default();
-        if !self.runs_turns() {
-            let agent = &self.settings.agent;
-            let others = self.store.membership().map(|membership| membership.others()).unwrap_or_default();
+        let mut others = self.store.membership().map(|membership| membership.others()).unwrap_or_default();
+        others.retain(|other| other.runs_turns_of(&self.settings.agent));
+        if let Some(membership) = self.store.membership().filter(|_| self.runs_turns()) {
+            let before = others.iter().filter(|other| other.row.id < membership.id());
+            seen.share = QueueShare { place: before.count(), of: others.len() + 1 };
+        } else {
             let free = |other: &OtherServer| {
                 other.row.role.workers.saturating_sub(usize::try_from(other.at_work).unwrap_or(usize::MAX))
             };
-            seen.free = others.iter().filter(|other| other.runs_turns_of(agent)).map(free).sum();
+            seen.free = others.iter().map(free).sum();
             seen.new = orphans.iter().filter(|orphan| orphan.epoch == Some(NEVER_CLAIMED)).count();
         }
         if orphans.len() >= MOST_ORPHANS {

@@ -107,7 +107,7 @@ impl Engine {
         // Nobody has ever had those that were written where no slot was free: they begin.
         let (new, rest): (Vec<Left>, Vec<Left>) =
             rest.into_iter().partition(|left| left.turn.life.epoch == NEVER_CLAIMED);
-        new.iter().for_each(|left| self.placement.put_open(left.turn.id));
+        new.iter().for_each(|left| self.placement.put_unclaimed(left.turn.id));
         if can_replay {
             rest.iter().for_each(|left| self.placement.put_first(left.turn.id, left.turn.life.epoch));
             return Ok(());

@@ -129,9 +129,9 @@ impl Placement {
         self.slots.put_first(turn, epoch);
     }
 
-    /// See [`Slots::put_open`].
-    pub(super) fn put_open(&self, turn: TurnId) {
-        self.slots.put_open(turn);
+    /// See [`Slots::put_unclaimed`].
+    pub(super) fn put_unclaimed(&self, turn: TurnId) {
+        self.slots.put_unclaimed(turn);
     }
 
     /// Whether the turn waits here to be claimed at that epoch.

@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Placement;
-use super::turn_queue::{LocalQueue, NextTurn, TurnQueue};
+use super::turn_queue::{LocalQueue, NextTurn, QueueShare, TurnQueue};
 use crate::domain::{Error, TurnId};
 use crate::store::signals::OrphanedTurn;
 
@@ -51,6 +51,8 @@ pub struct WaitingElsewhere {
     pub new: usize,
     /// How many slots are free at the servers that can take them.
     pub free: usize,
+    /// Which of those in the queue are this server's to take first.
+    pub share: QueueShare,
 }
 
 impl Slots {
@@ -99,13 +101,13 @@ impl Slots {
     }
 
     /// Redeems the promise that a turn may wait: it is written, and whichever server has a slot claims it.
-    pub fn leave_open(&self, turn: TurnId) {
+    pub fn leave_unclaimed(&self, turn: TurnId) {
         let mut state = self.lock();
         state.reserved = state.reserved.saturating_sub(1);
         if self.workers == 0 {
             state.seen.new += 1;
         } else {
-            state.put_open(turn);
+            state.put_unclaimed(turn);
         }
     }
 
@@ -113,7 +115,7 @@ impl Slots {
     pub fn look(&self) -> HashSet<TurnId> {
         let mut state = self.lock();
         state.is_behind = false;
-        state.queue.open()
+        state.queue.unclaimed()
     }
 
     /// A look that began with `before` has found all `orphans` there are, or the first of them, and that much else: what
@@ -122,6 +124,7 @@ impl Slots {
         let found: HashSet<TurnId> = orphans.iter().map(|orphan| orphan.turn).collect();
         let mut state = self.lock();
         state.seen = seen;
+        state.queue.divide(seen.share);
         before.difference(&found).for_each(|taken| state.queue.forget(*taken));
     }
 
@@ -141,8 +144,8 @@ impl Slots {
     }
 
     /// A new turn that no server has claimed is to be claimed and started, behind all others.
-    pub fn put_open(&self, turn: TurnId) {
-        self.lock().put_open(turn);
+    pub fn put_unclaimed(&self, turn: TurnId) {
+        self.lock().put_unclaimed(turn);
     }
 
     /// Takes a promise back: the turn was not written.
@@ -251,10 +254,10 @@ impl Slots {
 }
 
 impl SlotState {
-    fn put_open(&mut self, turn: TurnId) {
+    fn put_unclaimed(&mut self, turn: TurnId) {
         // One that is at work here was found before it was said.
         if !self.at_work.contains_key(&turn) {
-            self.queue.put_open(turn);
+            self.queue.put_unclaimed(turn);
         }
     }
 }
@@ -310,7 +313,7 @@ impl Reservation {
                 true
             }
             Some(Promise::Anywhere) => {
-                slots.leave_open(self.turn);
+                slots.leave_unclaimed(self.turn);
                 false
             }
             None => false,
@@ -448,10 +451,10 @@ mod tests {
         OrphanedTurn { turn, epoch: Some(epoch) }
     }
 
-    fn open(slots: &Slots) -> TurnId {
+    fn left(slots: &Slots) -> TurnId {
         let turn = clock::turn_id();
         assert_eq!(slots.reserve_among_servers(turn), Ok(false), "a slot is free");
-        slots.leave_open(turn);
+        slots.leave_unclaimed(turn);
         turn
     }
 
@@ -461,10 +464,10 @@ mod tests {
         let working = clock::turn_id();
         assert_eq!(slots.reserve_among_servers(working), Ok(true));
         slots.claimed(working, EPOCH);
-        let [new, newer] = [open(&slots), open(&slots)];
+        let [new, newer] = [left(&slots), left(&slots)];
         assert_eq!(slots.reserve_among_servers(clock::turn_id()), Err(Error::QueueFull));
-        slots.put_open(new);
-        slots.put_open(working);
+        slots.put_unclaimed(new);
+        slots.put_unclaimed(working);
         let answered = clock::turn_id();
         slots.put_first(answered, 3);
         assert_eq!(slots.count(), (1, 3));
@@ -486,11 +489,11 @@ mod tests {
         assert_eq!(slots.look(), HashSet::new());
         let [begun, taken, waiting] = [(); 3].map(|()| clock::turn_id());
         for turn in [begun, taken, waiting] {
-            slots.put_open(turn);
+            slots.put_unclaimed(turn);
         }
         let before = slots.look();
         let since = clock::turn_id();
-        slots.put_open(since);
+        slots.put_unclaimed(since);
         slots.looked(&before, &[orphan(begun, 2), orphan(waiting, 0)], WaitingElsewhere::default());
         assert_eq!([begun, taken, waiting, since].map(|turn| slots.waits_at(turn, Some(0))), [true, false, true, true]);
         // Somebody had begun it: it goes before the new ones.
@@ -505,12 +508,14 @@ mod tests {
     #[test]
     fn a_server_without_workers_takes_in_what_others_have_slots_for_and_the_queue_besides() {
         let slots = Slots::new(0, 1);
-        let see = |new, free| slots.looked(&HashSet::new(), &[], WaitingElsewhere { new, free });
-        open(&slots);
+        let see = |new, free| {
+            slots.looked(&HashSet::new(), &[], WaitingElsewhere { new, free, ..WaitingElsewhere::default() })
+        };
+        left(&slots);
         assert_eq!(slots.reserve_among_servers(clock::turn_id()), Err(Error::QueueFull));
         see(0, 1);
-        open(&slots);
-        open(&slots);
+        left(&slots);
+        left(&slots);
         assert_eq!(slots.reserve_among_servers(clock::turn_id()), Err(Error::QueueFull));
         see(0, 0);
         assert_eq!(slots.reserve_among_servers(clock::turn_id()), Ok(false));
@@ -527,7 +532,7 @@ mod tests {
         let working = clock::turn_id();
         assert!(slots.take(working));
         assert!(!slots.wants_new() && !slots.misses_some());
-        let new = open(&slots);
+        let new = left(&slots);
         slots.not_claimed(working);
         assert!(!slots.misses_some(), "one waits that is known of");
         slots.forget(new);
