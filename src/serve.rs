@@ -63,10 +63,12 @@ impl Running {
         channel: Option<UnixStream>,
         stop: &CancellationToken,
     ) -> Result<Self, ServerStartError> {
+        if (config.no_workers || !config.takes_requests)
+            && !matches!(Address::parse(&config.store)?, Address::Postgres(_))
+        {
+            return Err(if config.no_workers { ServerStartError::Workless } else { ServerStartError::OnlyWorks });
+        }
         if config.no_workers {
-            if !matches!(Address::parse(&config.store)?, Address::Postgres(_)) {
-                return Err(ServerStartError::Workless);
-            }
             config.workers = 0;
         }
         let settings = config.engine_settings()?;
@@ -110,7 +112,9 @@ impl Running {
             if config.prevent_self_approval && config.api_key.is_none() && !engine.access().known().has_any() {
                 return Err(ServerStartError::Nameless);
             }
-            let is_guarded = config.insecure || config.api_key.is_some() || engine.access().known().has_any();
+            // Without requests nobody can answer for others; what figures tell is shown to a key, where there is one.
+            let is_open = config.insecure || !config.takes_requests;
+            let is_guarded = is_open || config.api_key.is_some() || engine.access().known().has_any();
             if !is_guarded && !address.ip().to_canonical().is_loopback() {
                 return Err(ServerStartError::Exposed(address.ip()));
             }
@@ -143,6 +147,7 @@ impl Running {
             api_keys: config.api_key.map(|key| ApiKey { name: "api-key".to_owned(), key }).into_iter().collect(),
             rate_limit: Some(config.rate_limit).filter(|rate| *rate > 0.0),
             allowed_hosts: config.allowed_hosts,
+            takes_requests: config.takes_requests,
             ui: config.ui,
             max_body: config.max_body,
             max_connections: connections,

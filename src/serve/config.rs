@@ -46,6 +46,8 @@ pub struct Config {
     pub workers: usize,
     /// Run no turns, and leave them to the servers on the same store that do.
     pub no_workers: bool,
+    /// See [`HttpSettings::takes_requests`]; a server that takes none leaves them to others on the same store.
+    pub takes_requests: bool,
     /// See [`Settings::queue`].
     pub queue: usize,
     /// See [`Settings::max_sessions`]; 0 for no limit.
@@ -173,7 +175,7 @@ impl Config {
         let code = runtime.and_then(|runtime| routed_code(&runtime.code, &runtime.python));
         ServerRole {
             agent: Some(self.agent.clone()),
-            serves_http: true,
+            serves_http: self.takes_requests,
             workers: self.workers,
             options: Some(self.options()),
             running: RunningNow { code, policy: None },

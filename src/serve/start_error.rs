@@ -38,6 +38,9 @@ pub enum ServerStartError {
     /// Nobody would run turns.
     #[error("--no-workers: no other server can run the turns of this store, which one server has for itself")]
     Workless,
+    /// Nobody would take requests.
+    #[error("hitl work: no other server can take requests for this store, which one server has for itself")]
+    OnlyWorks,
     /// Nobody could tell who sends and who answers.
     #[error("--prevent-self-approval: without keys nobody can tell who sends and who answers")]
     Nameless,
@@ -82,6 +85,7 @@ impl ServerStartError {
             Self::Descriptors { .. }
             | Self::Exposed(_)
             | Self::Workless
+            | Self::OnlyWorks
             | Self::Nameless
             | Self::Store(_)
             | Self::Policy(_)
@@ -104,7 +108,7 @@ impl ServerStartError {
                     .to_owned(),
             ),
             Self::Nameless => Some("make a key for each of them: hitl keys create NAME --scope SCOPE".to_owned()),
-            Self::Workless => Some("name a database that servers share: --store postgresql://USER@HOST/DATABASE".to_owned()),
+            Self::Workless | Self::OnlyWorks => Some("name a database that servers share: --store postgresql://USER@HOST/DATABASE".to_owned()),
             Self::Exposed(_) => Some(
                 "make one with `hitl keys create`, add --api-key, or --insecure if the network itself is guarded"
                     .to_owned(),

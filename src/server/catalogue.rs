@@ -80,6 +80,10 @@ causes! {
     NOT_FOUND NOT_FOUND "not_found", "No such route",
         "Nothing is here; /openapi.json lists what is",
         "Check the path; `/docs` shows every route.";
+    TAKES_NO_REQUESTS NOT_FOUND "takes_no_requests", "Server takes no requests",
+        "This server only runs turns; send requests to one that takes them",
+        "`hitl work` answers `/healthz`, `/readyz` and `/metrics` alone. `hitl servers` says which servers of the store take requests \
+         (`HTTP`).";
     SESSION_NOT_FOUND NOT_FOUND "session_not_found", "Session not found",
         "Session not found",
         "Check the id. The session may have been deleted, or swept by `--ttl`.";

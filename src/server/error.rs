@@ -57,6 +57,9 @@ pub enum ServerError {
     /// No such route.
     #[error("Nothing is here; /openapi.json lists what is")]
     NotFound,
+    /// The server runs turns, and answers probes alone.
+    #[error("This server only runs turns; send requests to one that takes them")]
+    TakesNoRequests,
     /// The route has other methods.
     #[error("Method {0} is not allowed here")]
     MethodNotAllowed(Method),
@@ -103,6 +106,7 @@ impl ServerError {
             Self::ForeignHost(_) => &catalogue::FOREIGN_HOST,
             Self::ForeignOrigin(_) => &catalogue::FOREIGN_ORIGIN,
             Self::NotFound => &catalogue::NOT_FOUND,
+            Self::TakesNoRequests => &catalogue::TAKES_NO_REQUESTS,
             Self::MethodNotAllowed(_) => &catalogue::METHOD_NOT_ALLOWED,
             Self::RequestTimeout(_) => &catalogue::REQUEST_TIMEOUT,
             Self::BodyTooLarge(_) => &catalogue::BODY_TOO_LARGE,

@@ -15,7 +15,12 @@ use crate::store::shared::servers;
 
 /// The routes of this module.
 pub fn routes() -> OpenApiRouter<Arc<App>> {
-    OpenApiRouter::default().routes(routes!(health)).routes(routes!(healthz)).routes(routes!(readyz))
+    probes().routes(routes!(health))
+}
+
+/// Those for whoever restarts the server, or routes to it.
+pub fn probes() -> OpenApiRouter<Arc<App>> {
+    OpenApiRouter::default().routes(routes!(healthz)).routes(routes!(readyz))
 }
 
 problems!(Problems: SHUTTING_DOWN, STORE_UNAVAILABLE);

@@ -22,14 +22,20 @@ pub fn app(engine: Arc<Engine>, settings: HttpSettings, bound: SocketAddr) -> Ar
     App::new(engine, settings, bound, Documented { paths, document })
 }
 
-/// The router of everything.
+/// The router of everything, or of what a server answers that takes no requests.
 pub fn router(app: &Arc<App>) -> Router {
-    let (router, _) = documented().split_for_parts();
+    let router = if app.settings.takes_requests {
+        let (router, _) = documented().split_for_parts();
+        router
+            .merge(docs::assets())
+            .merge(if app.settings.ui { ui::routes() } else { Router::new() })
+            .fallback(async || ServerError::NotFound)
+    } else {
+        let (router, _) = health::probes().merge(metrics::routes()).split_for_parts();
+        router.fallback(async || ServerError::TakesNoRequests)
+    };
     router
-        .merge(docs::assets())
-        .merge(if app.settings.ui { ui::routes() } else { Router::new() })
         .method_not_allowed_fallback(async |request: Request| ServerError::MethodNotAllowed(request.method().clone()))
-        .fallback(async || ServerError::NotFound)
         .layer(middleware::from_fn_with_state(Arc::clone(app), front::admit))
         .layer(middleware::from_fn_with_state(Arc::clone(app), unread::read_to_end))
         .with_state(Arc::clone(app))

@@ -31,6 +31,8 @@ pub struct HttpSettings {
     /// Names (`name` or `name:port`) by which the server may be called and whose pages may call it, besides its own
     /// address and loopback.
     pub allowed_hosts: Vec<String>,
+    /// Whether requests are taken, or probes and `/metrics` alone answered.
+    pub takes_requests: bool,
     /// Whether the web inbox is served at `/`.
     pub ui: bool,
     /// The largest request body. A route that takes answers takes at least `max_value` and its envelope.
@@ -68,6 +70,7 @@ impl Default for HttpSettings {
             wrong_keys: 20.0,
             wrong_keys_a_minute: 20.0,
             allowed_hosts: Vec::new(),
+            takes_requests: true,
             ui: true,
             max_body: 1024 * 1024,
             max_uri: 8 * 1024,

@@ -11,8 +11,10 @@ pub enum Signal {
     Session(SessionId),
     /// A session was deleted.
     Deleted(SessionId),
-    /// A turn waits for whoever has a slot.
+    /// A turn waits for whoever has a slot, before all new ones.
     Ready,
+    /// A new turn waits for whoever has a slot.
+    NewTurn,
     /// Keys or sign-ins have changed.
     Access,
     /// A process that had the store is gone: what it had is nobody's, and what it would have done next is everybody's.
@@ -20,6 +22,9 @@ pub enum Signal {
     /// Nobody knows what was missed.
     Missed,
 }
+
+/// How many turns that nobody has are found at one look.
+pub const MOST_ORPHANS: usize = 1024;
 
 /// A turn that this process has in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,7 +21,7 @@ use crate::support::{until, within};
 /// What a server of a live agent is told; times in seconds.
 const CONFIG: &str = r#"{
     "agent": "agents:agent", "python": "python3", "working_dir": "", "environment": {}, "isolation": "task",
-    "host": "127.0.0.1", "port": 0, "store": "", "policy": null, "workers": 1, "no_workers": false, "queue": 10,
+    "host": "127.0.0.1", "port": 0, "store": "", "policy": null, "workers": 1, "no_workers": false, "takes_requests": true, "queue": 10,
     "max_sessions": 0,
     "allow_custom_ids": false, "ttl": 0, "timeout": 0, "interrupt_ttl": 0, "suspended_ttl": 0, "park_after": 60,
     "hold": 60, "max_warm": 10, "start_timeout": 0, "worker_timeout": 30, "max_recoveries": 3, "keep_journal": 0,

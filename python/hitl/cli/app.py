@@ -18,6 +18,7 @@ COMMANDS = {
     "demo": "hitl.cli.demo",
     "init": "hitl.cli.init",
     "serve": "hitl.cli.serve",
+    "work": "hitl.cli.work",
     "chat": "hitl.cli.chat",
     "replay-check": "hitl.cli.replay_check",
     "health": "hitl.cli.health",

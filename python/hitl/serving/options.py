@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, TypedDict, get_type_hints
+from typing import Any, ClassVar, Literal, TypedDict, get_type_hints
 
 from hitl.errors import HitlError
 
@@ -113,6 +113,7 @@ class ServeOptions:
     Creating one raises `InvalidOption`.
     """
 
+    takes_requests: ClassVar[bool] = True
     agent: object
     """`MODULE:ATTR`, imported by the workers; or a live object, which is served in this process."""
     host: str = "127.0.0.1"
@@ -272,6 +273,8 @@ class ServeOptions:
             raise InvalidOption("--host", "is empty", "leave it out to listen on 127.0.0.1")
         if not 0 <= self.port <= 65_535:
             raise InvalidOption("--port", f"{self.port} is no port", "0 takes a free one, the highest is 65535")
+        if not self.takes_requests:
+            return  # nobody can answer for you there
         # A store that exists may hold keys; the server looks when it has opened it.
         may_have_keys = _is_elsewhere(self.store) or (
             self.store != "memory" and Path(self.store.removeprefix("sqlite:")).exists()
@@ -286,6 +289,12 @@ class ServeOptions:
 
     def _check_store(self) -> None:
         scheme, colon, rest = self.store.partition(":")
+        if not self.takes_requests and not _is_elsewhere(self.store):
+            raise InvalidOption(
+                "--store",
+                "no other server can take requests for this store, which one server has for itself",
+                "name a database that servers share: --store postgresql://USER@HOST/DATABASE",
+            )
         if self.store == "memory" or (scheme == "sqlite" and rest.strip()) or _is_elsewhere(self.store):
             return
         if not self.store.strip() or scheme == "sqlite":
@@ -341,6 +350,13 @@ class ServeOptions:
                 f"{self.worker_timeout} is too short for a busy machine",
                 f"at least {SHORTEST_WORKER_TIMEOUT:g} seconds",
             )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkOptions(ServeOptions):
+    """Options of a server that runs turns and takes no requests (`hitl work`)."""
+
+    takes_requests: ClassVar[bool] = False
 
 
 _KINDS: dict[object, tuple[tuple[type, ...], str]] = {

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import fields
+from dataclasses import fields, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack, overload
@@ -116,8 +116,18 @@ class Server:
                 "Server(resources=, context_from=) is for a live agent: processes that import it know nothing of this "
                 f"one\n\nhint: declare them with the agent in {agent}, @hitl.agent(resources=..., context_from=...)"
             )
-        self._given = (resources, context_from)
-        self.options = ServeOptions(agent=agent, **options)
+        self._set_up(ServeOptions(agent=agent, **options), (resources, context_from))
+
+    @classmethod
+    def _of(cls, options: ServeOptions) -> Self:
+        """One with options that are made."""
+        server = cls.__new__(cls)
+        server._set_up(options, (None, None))
+        return server
+
+    def _set_up(self, options: ServeOptions, given: tuple[Any, ContextFrom | None]) -> None:
+        self._given = given
+        self.options = options
         self._core: _core.Server | None = None
         self._worker: InProcessWorker | None = None
         self._begun = threading.Event()
@@ -213,6 +223,7 @@ class Server:
         settings = {field.name: getattr(options, field.name) for field in fields(options)}
         for name in _PYTHON_ONLY:
             del settings[name]
+        settings["takes_requests"] = options.takes_requests
         settings["python"] = sys.executable
         settings["working_dir"] = str(Path.cwd())
         settings["environment"] = worker_environment() | ({INSTRUMENT: "1"} if options.otel else {})
@@ -258,16 +269,15 @@ def serve(agent: Any, **options: Any) -> int:
         if __name__ == "__main__":
             sys.exit(hitl.serve("my_agent:agent", port=8000, store="sqlite:hitl.db"))
     """
-    if isinstance(agent, ServeOptions):
-        options = {field.name: getattr(agent, field.name) for field in fields(agent)} | options
-        agent = options.pop("agent")
-    return serve_saying(lambda url: f"{agent} is served on {url}", ServeOptions(agent=agent, **options))
+    made = replace(agent, **options) if isinstance(agent, ServeOptions) else ServeOptions(agent=agent, **options)
+    if made.takes_requests:
+        return serve_saying(lambda url: f"{made.agent} is served on {url}", made)
+    return serve_saying(lambda url: f"turns of {made.agent} are run; probes and metrics on {url}", made)
 
 
 def serve_saying(words: Callable[[str], str], options: ServeOptions) -> int:
     """`serve`, which prints what `words` makes of the URL once it listens."""
-    given = {field.name: getattr(options, field.name) for field in fields(options)}
-    server = Server(given.pop("agent"), **given)
+    server = Server._of(options)
     require_tested()
     isolation.hide()
     with _Signals() as signals:

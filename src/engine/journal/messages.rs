@@ -10,6 +10,7 @@ use crate::domain::session::{self, Session};
 use crate::domain::webhook::Webhook;
 use crate::domain::{Error, SessionId, Timestamp};
 use crate::engine::placement::claims::TurnClaim;
+use crate::engine::placement::turn_queue::NEVER_CLAIMED;
 use crate::engine::telling::view::IdempotencyKey;
 use crate::engine::{Engine, clock, detached};
 use crate::faults::{self, Point};
@@ -58,13 +59,13 @@ impl Engine {
             if !is_run {
                 return Err(Error::NoWorker);
             }
-            let reservation = engine.placement.reserve()?;
+            let reservation = engine.placement.reserve(turn)?;
             let mut after_commit = engine.telling.owed_by(&by);
             let sent_by = by.name().map(str::to_owned);
             let row = Turn { sent_by, ..Turn::new(turn, id, Arc::clone(&message), webhook.clone(), now) };
             tx.insert_turn(&row)?;
             let session = after_commit.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
-            let claim = if engine.runs_turns() {
+            let claim = if reservation.is_here() {
                 Some(engine.claim_new(tx, &session, &row, traceparent.clone(), now)?)
             } else {
                 engine.leave_new(tx, &session, &row, traceparent.clone(), now)?;
@@ -80,13 +81,12 @@ impl Engine {
             faults::at(Point::EngineMessageCommitted);
             engine.telling.counters().turn_started();
             engine.telling.run(after_commit);
-            // Of one that is left to others the promise goes: they have the turn in their own queues.
-            if let Some((order, worked)) = claim.and_then(TurnClaim::into_order) {
-                if reservation.redeem(order.turn, order.epoch) {
-                    engine.start_order(order, worked);
-                }
-                engine.pump();
+            let order = claim.and_then(TurnClaim::into_order);
+            let begins = reservation.redeem(order.as_ref().map_or(NEVER_CLAIMED, |(order, _)| order.epoch));
+            if let Some((order, worked)) = order.filter(|_| begins) {
+                engine.start_order(order, worked);
             }
+            engine.pump();
             Ok(())
         })
         .await

@@ -17,8 +17,11 @@ use crate::domain::turn::TurnState;
 use crate::domain::{Error, SessionId, Timestamp};
 use crate::engine::Engine;
 use crate::engine::journal::routing::WithheldTurns;
+use crate::engine::placement::slots::WaitingElsewhere;
+use crate::engine::placement::turn_queue::{NEVER_CLAIMED, QueueShare};
 use crate::engine::ports::dispatch::Delivery;
-use crate::store::signals::{HeldHere, OrphanedTurn, Signal};
+use crate::store::shared::servers::OtherServer;
+use crate::store::signals::{HeldHere, MOST_ORPHANS, OrphanedTurn, Signal};
 use crate::store::{Reader, StoreExt};
 
 /// How long it is between two looks at what others have left and done.
@@ -80,6 +83,9 @@ impl Engine {
                 self.catch_up(|held| held.session == session).await;
             }
             Signal::Ready => followed.next = Instant::now(),
+            // With a look for each, a queue would cost the more the longer it is.
+            Signal::NewTurn if !self.placement.wants_new() => {}
+            Signal::NewTurn => followed.next = Instant::now(),
             Signal::Access => {
                 if let Err(error) = self.access.changed_elsewhere().await {
                     // The next look tries again.
@@ -113,6 +119,7 @@ impl Engine {
     async fn look_at_others(self: &Arc<Self>, followed: &mut Followed) {
         followed.next = Instant::now() + LOOK;
         followed.looks = followed.looks.wrapping_add(1);
+        let waited = self.placement.look();
         let looked = match self.taker(&followed.withheld) {
             Ok(taker) => self.store.upkeep().look(taker, self.placement.held_here()).await,
             Err(error) => Err(error),
@@ -146,6 +153,7 @@ impl Engine {
             membership.tell(self.placement.count_places().0 as u64, running);
         }
         followed.withheld.found(std::mem::take(&mut look.withheld));
+        self.placement.looked(&waited, &look.orphans, self.waiting_elsewhere(&look.orphans).await);
         if !self.runs_turns() {
             // They stay until a server that runs turns has taken them: each is looked at once.
             let known = std::mem::replace(&mut followed.left, look.orphans.iter().copied().collect());
@@ -153,7 +161,7 @@ impl Engine {
         }
         look.orphans.extend(self.unknown(look.owned, followed));
         // Those are found here each time until there is a slot, or another server has taken them.
-        look.orphans.retain(|orphan| !self.placement.waits_first(orphan.turn, orphan.epoch));
+        look.orphans.retain(|orphan| !self.placement.waits_at(orphan.turn, orphan.epoch));
         if !look.orphans.is_empty() && !self.is_stopping() {
             if let Err(error) = self.take_up(look.orphans).await {
                 tracing::error!(%error, "turns that nobody has could not be taken up; it is tried again");
@@ -161,6 +169,31 @@ impl Engine {
             }
             self.pump();
         }
+    }
+
+    /// What bounds the turns that are written here for whichever server has a slot, beside those that wait in memory.
+    async fn waiting_elsewhere(&self, orphans: &[OrphanedTurn]) -> WaitingElsewhere {
+        let mut seen = WaitingElsewhere::default();
+        let mut others = self.store.membership().map(|membership| membership.others()).unwrap_or_default();
+        others.retain(|other| other.runs_turns_of(&self.settings.agent));
+        if let Some(membership) = self.store.membership().filter(|_| self.runs_turns()) {
+            let before = others.iter().filter(|other| other.row.id < membership.id());
+            seen.share = QueueShare { place: before.count(), of: others.len() + 1 };
+        } else {
+            let free = |other: &OtherServer| {
+                other.row.role.workers.saturating_sub(usize::try_from(other.at_work).unwrap_or(usize::MAX))
+            };
+            seen.free = others.iter().map(free).sum();
+            seen.new = orphans.iter().filter(|orphan| orphan.epoch == Some(NEVER_CLAIMED)).count();
+        }
+        if orphans.len() >= MOST_ORPHANS {
+            // There may be more. Turns of other agents count too, where there are any.
+            match self.telling.ready_turns().await {
+                Ok(ready) => seen.new = usize::try_from(ready.unwrap_or_default().count).unwrap_or(usize::MAX),
+                Err(error) => tracing::debug!(%error, "the turns that wait could not be counted"),
+            }
+        }
+        seen
     }
 
     /// Of the turns that are this server's by their rows, those that it does not know of, and did not at the look before:

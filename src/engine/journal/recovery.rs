@@ -15,6 +15,7 @@ use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::engine::Engine;
 use crate::engine::journal::routing::WithheldTurns;
 use crate::engine::journal::turn_claims::owned_turn;
+use crate::engine::placement::turn_queue::NEVER_CLAIMED;
 use crate::engine::ports::dispatch::Lost;
 use crate::engine::telling::after_commit::AfterCommit;
 use crate::faults::{self, Point};
@@ -105,13 +106,14 @@ impl Engine {
             tracing::info!(waiting = waiting.len(), taken_up = rest.len(), "turns that were left open go on");
         }
         faults::at(Point::EngineRecovered);
+        // Nobody has ever had those that were written where no slot was free: they begin.
+        let (new, rest): (Vec<Left>, Vec<Left>) =
+            rest.into_iter().partition(|left| left.turn.life.epoch == NEVER_CLAIMED);
+        new.iter().for_each(|left| self.placement.put_unclaimed(left.turn.id));
         if can_replay {
             rest.iter().for_each(|left| self.placement.put_first(left.turn.id, left.turn.life.epoch));
             return Ok(());
         }
-        // Nobody has ever had those that a server without workers wrote: they begin.
-        let (new, rest): (Vec<Left>, Vec<Left>) = rest.into_iter().partition(|left| left.turn.life.epoch == 0);
-        new.iter().for_each(|left| self.placement.put_first(left.turn.id, left.turn.life.epoch));
         for some in rest.chunks(AT_ONCE) {
             let fail = |left: &Left| {
                 let (engine, session) = (Arc::clone(self), left.turn.session_id);

@@ -304,7 +304,9 @@ impl Engine {
                 return self.begin(claim);
             }
             // It was cancelled or deleted while it waited, or is another server's.
-            Err(Error::TurnNotOpen(_) | Error::StaleEpoch) => {}
+            Err(error @ (Error::TurnNotOpen(_) | Error::StaleEpoch)) => {
+                tracing::debug!(%turn, %error, "a turn that waited here was taken or settled elsewhere");
+            }
             Err(why @ Error::Unreadable(_)) => self.suspend_spoiled(turn, &why).await,
             Err(error) => tracing::error!(%turn, %error, "a turn could not be claimed"),
         }

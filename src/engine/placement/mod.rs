@@ -12,6 +12,7 @@ mod overtime;
 pub(super) mod slots;
 pub(super) mod turn_queue;
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -21,9 +22,10 @@ use tokio::sync::Notify;
 use crate::domain::{Error, TurnId};
 use crate::engine::ports::dispatch::{Dispatch, Runtime};
 use crate::engine::settings::Settings;
+use crate::store::signals::OrphanedTurn;
 use live::Turns;
 use overtime::Overtime;
-use slots::{Reservation, Slots};
+use slots::{Reservation, Slots, WaitingElsewhere};
 use turn_queue::NextTurn;
 
 /// See the module.
@@ -40,7 +42,7 @@ pub(super) struct Placement {
     freed: Notify,
     /// Whether other servers may write to the turns that are here.
     is_shared: AtomicBool,
-    /// Something waits for what others have written to a turn here.
+    /// Something waits for what others have written: to a turn here, or a free slot for a turn.
     gap: Notify,
     /// How long a turn may be at work; `None` for no limit.
     timeout: Option<Duration>,
@@ -79,7 +81,8 @@ impl Placement {
         self.is_shared.load(Ordering::Relaxed)
     }
 
-    /// Resolves after something has come for a turn here that waits for what others may have written before it.
+    /// Resolves after something has come for a turn here that waits for what others may have written before it, or a slot
+    /// is free and others may have written a turn for it.
     pub(super) async fn gap(&self) {
         self.gap.notified().await;
     }
@@ -108,12 +111,12 @@ impl Placement {
         }
     }
 
-    /// Promises a slot, or room in the queue, to a turn that is not written yet.
+    /// Promises a slot, or that it may wait for one, to a turn that is not written yet.
     ///
     /// # Errors
     /// [`Error::QueueFull`].
-    pub(super) fn reserve(self: &Arc<Self>) -> Result<Reservation, Error> {
-        Reservation::take(self)
+    pub(super) fn reserve(self: &Arc<Self>, turn: TurnId) -> Result<Reservation, Error> {
+        Reservation::take(self, turn)
     }
 
     /// See [`Slots::take`].
@@ -126,9 +129,29 @@ impl Placement {
         self.slots.put_first(turn, epoch);
     }
 
+    /// See [`Slots::put_unclaimed`].
+    pub(super) fn put_unclaimed(&self, turn: TurnId) {
+        self.slots.put_unclaimed(turn);
+    }
+
     /// Whether the turn waits here to be claimed at that epoch.
-    pub(super) fn waits_first(&self, turn: TurnId, epoch: Option<u64>) -> bool {
-        self.slots.waits_first(turn, epoch)
+    pub(super) fn waits_at(&self, turn: TurnId, epoch: Option<u64>) -> bool {
+        self.slots.waits_at(turn, epoch)
+    }
+
+    /// See [`Slots::look`].
+    pub(super) fn look(&self) -> HashSet<TurnId> {
+        self.slots.look()
+    }
+
+    /// See [`Slots::looked`].
+    pub(super) fn looked(&self, before: &HashSet<TurnId>, orphans: &[OrphanedTurn], seen: WaitingElsewhere) {
+        self.slots.looked(before, orphans, seen);
+    }
+
+    /// See [`Slots::wants_new`].
+    pub(super) fn wants_new(&self) -> bool {
+        self.slots.wants_new()
     }
 
     /// See [`Slots::claimed`].
@@ -144,7 +167,11 @@ impl Placement {
     /// Who may begin now, as soon as there are workers; it has a slot from here on.
     pub(super) fn next(&self) -> Option<NextTurn> {
         self.dispatch.get()?;
-        self.slots.next()
+        let next = self.slots.next();
+        if next.is_none() && self.slots.misses_some() {
+            self.gap.notify_one();
+        }
+        next
     }
 
     /// How many are at work, and how many wait.

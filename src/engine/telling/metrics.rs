@@ -319,7 +319,7 @@ impl Notifier {
             lag,
         ));
         families.extend(health.servers.as_deref().map(servers_by_status));
-        if let Some(ready) = self.counts.ready.get(|| self.store.upkeep().ready_turns()).await? {
+        if let Some(ready) = self.ready_turns().await? {
             let age = ready.since.map_or(0, |since| self.now().since(since).as_secs());
             families.extend([
                 Family::gauge(
@@ -341,6 +341,14 @@ impl Notifier {
         families.extend(self.counters.times.figures());
         families.push(self.counters.deliveries());
         Ok(families)
+    }
+
+    /// The turns that could go on and are at no server, as they were counted last; `None` where there is one server.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(in crate::engine) async fn ready_turns(&self) -> Result<Option<ReadyTurns>, Error> {
+        self.counts.ready.get(|| self.store.upkeep().ready_turns()).await
     }
 
     pub(in crate::engine) async fn pending(&self) -> Result<Family, Error> {

@@ -13,7 +13,7 @@ use crate::domain::scope::Scope;
 use crate::engine::settings::Settings;
 use crate::server::front;
 use crate::server::routes;
-use crate::server::settings::HttpSettings;
+use crate::server::settings::{ApiKey, HttpSettings};
 
 #[tokio::test]
 async fn a_foreign_host_or_origin_is_refused_with_keys_or_without() {
@@ -47,6 +47,31 @@ async fn without_a_key_only_the_probes_answer() {
     }
     let known = client.send(Method::GET, "/sessions", &[("authorization", "Bearer bob-key")], None).await;
     assert_eq!(known.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn a_server_that_takes_no_requests_says_so_and_answers_probes_and_shows_its_figures_to_who_may_see_them() {
+    let settings = HttpSettings { takes_requests: false, ..HttpSettings::default() };
+    let open = Client::with(Settings::default(), settings.clone()).await;
+    assert!(open.get("/metrics").await.text.contains("hitl_workers 2"));
+    let keys = vec![ApiKey { name: "ada".to_owned(), key: "ada-key".to_owned() }];
+    let shut = Client::with(Settings::default(), HttpSettings { api_keys: keys, ..settings }).await;
+    let ada = [("authorization", "Bearer ada-key")];
+    for path in ["/", "/health", "/sessions", "/docs", "/openapi.json", "/nowhere"] {
+        let here = open.get(path).await;
+        assert_eq!((here.status.as_u16(), here.code().as_str()), (404, "takes_no_requests"), "{path}");
+        assert_eq!(here.header("content-type"), Some("application/problem+json"));
+        assert_eq!(shut.get(path).await.status, StatusCode::UNAUTHORIZED, "{path}");
+        assert_eq!(shut.send(Method::GET, path, &ada, None).await.code(), "takes_no_requests", "{path}");
+    }
+    for client in [&open, &shut] {
+        for path in ["/healthz", "/readyz"] {
+            assert_eq!(client.get(path).await.json(), json!({"status": "ok"}), "{path}");
+        }
+        assert_eq!(client.send(Method::POST, "/metrics", &ada, None).await.code(), "method_not_allowed");
+    }
+    assert_eq!(shut.get("/metrics").await.status, StatusCode::UNAUTHORIZED);
+    assert_eq!(shut.send(Method::GET, "/metrics", &ada, None).await.status, StatusCode::OK);
 }
 
 #[tokio::test]

@@ -109,6 +109,7 @@ fn written(me: ServerId, signals: &[Signal]) -> String {
             Signal::Session(session) => format!("s{}", session.0.simple()),
             Signal::Deleted(session) => format!("d{}", session.0.simple()),
             Signal::Ready => "ready".to_owned(),
+            Signal::NewTurn => "new".to_owned(),
             Signal::Access => "access".to_owned(),
             Signal::Departure | Signal::Missed => "missed".to_owned(),
         };
@@ -133,6 +134,7 @@ fn read(payload: &str, me: ServerId) -> Vec<Signal> {
     let session = |word: &str| word.parse::<Uuid>().ok().map(SessionId);
     let piece = |word: &str| match word {
         "ready" => Some(Signal::Ready),
+        "new" => Some(Signal::NewTurn),
         "access" => Some(Signal::Access),
         "missed" => Some(Signal::Missed),
         word => match (word.strip_prefix('s'), word.strip_prefix('d')) {
@@ -155,10 +157,16 @@ mod tests {
     #[test]
     fn what_is_rung_is_heard_by_the_others_and_not_by_oneself() {
         let session = |number| SessionId(id(number));
-        let signals =
-            [Signal::Session(session(1)), Signal::Deleted(session(2)), Signal::Ready, Signal::Access, Signal::Ready];
+        let signals = [
+            Signal::Session(session(1)),
+            Signal::Deleted(session(2)),
+            Signal::Ready,
+            Signal::NewTurn,
+            Signal::Access,
+            Signal::Ready,
+        ];
         let payload = written(ServerId(id(9)), &signals);
-        assert_eq!(read(&payload, ServerId(id(8))), signals[..4]);
+        assert_eq!(read(&payload, ServerId(id(8))), signals[..5]);
         assert_eq!(read(&payload, ServerId(id(9))), []);
     }
 

@@ -162,9 +162,13 @@ impl Changes {
             RowChange::Deleted | RowChange::Replaced(_) => Some(Signal::Deleted(change.id)),
             RowChange::Written(_) | RowChange::Kept => is_told.then_some(Signal::Session(change.id)),
         });
-        let is_ready = self.turns.iter().any(|change| change.owner == Some(TurnOwner::NOBODY));
+        let left = |is_new| {
+            let is_left = |it: &TurnChange| it.owner == Some(TurnOwner::NOBODY) && it.is_new == is_new;
+            self.turns.iter().any(is_left)
+        };
         of_sessions
-            .chain(is_ready.then_some(Signal::Ready))
+            .chain(left(false).then_some(Signal::Ready))
+            .chain(left(true).then_some(Signal::NewTurn))
             .chain(self.is_of_access().then_some(Signal::Access))
             .collect()
     }

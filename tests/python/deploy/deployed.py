@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,17 +17,21 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+import httpx2
 import yaml
 
 from tests.python.cluster.proxy import Proxy
 from tests.python.support import postgres
-from tests.python.support.served import ROOT, Served
+from tests.python.support.api import Json
+from tests.python.support.served import ROOT, Served, clean_environment
+from tests.python.support.waiting import eventually
 
 DEPLOY = ROOT / "deploy"
 KEY = "a key of the test's own"
 PASSWORD = "right"
 """Of the one role of the tests' PostgreSQL that has to give any; the tests of the core make it too."""
 LISTENS = "is served on"
+WORKS = "probes and metrics on"
 
 _MAKE_ROLE = f"""
 DO $$ BEGIN CREATE ROLE guarded LOGIN PASSWORD '{PASSWORD}';
@@ -79,7 +84,7 @@ class Site:
 
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
         """The variables of a manifest."""
-        taken = {name: self._moved(value) for name, value in given.items()}
+        taken = {name: self.moved(value) for name, value in given.items()}
         taken["HITL_PORT"] = str(free_port())
         if "HITL_STORE" in taken:
             address = urlsplit(taken["HITL_STORE"])
@@ -91,7 +96,8 @@ class Site:
         paths = [str(self._root), *filter(None, [os.environ.get("PYTHONPATH")])]
         return taken | {"PYTHONPATH": os.pathsep.join(paths)}
 
-    def _moved(self, value: str) -> str:
+    def moved(self, value: str) -> str:
+        """A word in which a place of the machine may be named, with that of the test."""
         return re.sub(r"(?<![\w/.])/(?:run|etc|data|srv|var)/", f"{self._root}\\g<0>", value)
 
 
@@ -112,3 +118,59 @@ class Deployed(Served):
 
     def command(self, agent: str, options: Mapping[str, Any]) -> list[str]:  # type: ignore[override]
         return [sys.executable, "-m", "hitl", *self._arguments]
+
+
+def interpolated(value: str) -> str:
+    """`${NAME:-default}`, for a shell that sets nothing."""
+    return re.sub(r"\$\{\w+:-(.*?)\}", r"\1", value)
+
+
+def variables(service: Json) -> dict[str, str]:
+    """Those of a service of Compose."""
+    return {variable: interpolated(value) for variable, value in service["environment"].items()}
+
+
+def is_healthy(service: Json, server: Deployed) -> bool:
+    """What its health check says."""
+    kind, program, *arguments = service["healthcheck"]["test"]
+    assert (kind, program) == ("CMD", "python")
+    environment = clean_environment() | {"HITL_PORT": server.url.rpartition(":")[2]}
+    check = [sys.executable, "-S", *arguments]
+    return subprocess.run(check, env=environment, stderr=subprocess.DEVNULL, check=False).returncode == 0
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx2.get(f"{url}/readyz", trust_env=False, verify=False).status_code == 200
+    except httpx2.TransportError:
+        return False
+
+
+@contextmanager
+def caddy(compose: Json, servers: Mapping[str, Deployed], directory: Path, root: Path = DEPLOY) -> Iterator[str]:
+    """The real one, as the manifest in `root` starts it, in front of these servers, by their names: its address."""
+    service = compose["services"]["caddy"]
+    (config,) = service["configs"]
+    command = [
+        word.replace(config["target"], str(root / compose["configs"][config["source"]]["file"]))
+        for word in service["command"]
+    ]
+    port = free_port()
+    assert service["environment"]["SERVERS"].split() == [f"{name}:8000" for name in servers]
+    environment = {
+        "PORT": str(port),
+        "BIND": "127.0.0.1",
+        "SERVERS": " ".join(server.url.removeprefix("http://") for server in servers.values()),
+        "HOME": str(directory),
+    }
+    with (directory / "caddy.log").open("w") as log:
+        process = subprocess.Popen(
+            [Path(sys.executable).parent / command[0], *command[1:]], env=environment, stdout=log, stderr=log
+        )
+        try:
+            url = f"http://127.0.0.1:{port}"
+            eventually(lambda: answers(url), True)
+            yield url
+        finally:
+            process.terminate()
+            assert process.wait(60) == 0, (directory / "caddy.log").read_text()

@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import re
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
@@ -22,23 +19,19 @@ from tests.python.deploy.deployed import (
     LISTENS,
     Deployed,
     Site,
-    free_port,
+    answers,
+    caddy,
+    is_healthy,
     manifest,
     seconds,
     site,
+    variables,
 )
 from tests.python.support.api import Api, Json, ok, problem
-from tests.python.support.served import clean_environment
-from tests.python.support.waiting import eventually
 
 COMPOSE: Json = manifest("compose.yaml")
 SERVICES: dict[str, Json] = COMPOSE["services"]
 SERVERS = ["hitl-1", "hitl-2"]
-
-
-def interpolated(value: str) -> str:
-    """`${NAME:-default}`, for a shell that sets nothing."""
-    return re.sub(r"\$\{\w+:-(.*?)\}", r"\1", value)
 
 
 class TestFile:
@@ -84,55 +77,7 @@ class TestFile:
 
 
 def server(name: str, site: Site) -> Deployed:
-    service = SERVICES[name]
-    given = {variable: interpolated(value) for variable, value in service["environment"].items()}
-    return Deployed(service["command"], site.environment(given))
-
-
-@contextmanager
-def caddy(servers: list[Deployed], directory: Path) -> Iterator[str]:
-    """The real one, with the file that the manifest gives it: its address."""
-    service = SERVICES["caddy"]
-    (config,) = service["configs"]
-    command = [
-        word.replace(config["target"], str(DEPLOY / COMPOSE["configs"][config["source"]]["file"]))
-        for word in service["command"]
-    ]
-    port = free_port()
-    assert service["environment"]["SERVERS"].split() == [f"{name}:8000" for name in SERVERS]
-    environment = {
-        "PORT": str(port),
-        "BIND": "127.0.0.1",
-        "SERVERS": " ".join(server.url.removeprefix("http://") for server in servers),
-        "HOME": str(directory),
-    }
-    with (directory / "caddy.log").open("w") as log:
-        process = subprocess.Popen(
-            [Path(sys.executable).parent / command[0], *command[1:]], env=environment, stdout=log, stderr=log
-        )
-        try:
-            url = f"http://127.0.0.1:{port}"
-            eventually(lambda: answers(url), True)
-            yield url
-        finally:
-            process.terminate()
-            assert process.wait(60) == 0, (directory / "caddy.log").read_text()
-
-
-def answers(url: str) -> bool:
-    try:
-        return httpx2.get(f"{url}/readyz", trust_env=False, verify=False).status_code == 200
-    except httpx2.TransportError:
-        return False
-
-
-def is_healthy(name: str, server: Deployed) -> bool:
-    """What its health check says."""
-    kind, program, *arguments = SERVICES[name]["healthcheck"]["test"]
-    assert (kind, program) == ("CMD", "python")
-    environment = clean_environment() | {"HITL_PORT": server.url.rpartition(":")[2]}
-    check = [sys.executable, "-S", *arguments]
-    return subprocess.run(check, env=environment, stderr=subprocess.DEVNULL, check=False).returncode == 0
+    return Deployed(SERVICES[name]["command"], site.environment(variables(SERVICES[name])))
 
 
 @pytest.fixture
@@ -156,9 +101,9 @@ def test_a_question_is_answered_at_one_address_whichever_server_is_there(machine
         first = stack.enter_context(server("hitl-1", machine))
         first.wait_for_line(LISTENS)
         second = stack.enter_context(server("hitl-2", machine))
-        url = stack.enter_context(caddy([first, second], tmp_path))
+        url = stack.enter_context(caddy(COMPOSE, dict(zip(SERVERS, (first, second), strict=True)), tmp_path))
         second.wait_for_line(LISTENS)
-        assert [is_healthy("hitl-1", first), is_healthy("hitl-2", second)] == [True, True]
+        assert [is_healthy(SERVICES["hitl-1"], first), is_healthy(SERVICES["hitl-2"], second)] == [True, True]
         assert [answers(server.url) for server in (first, second)] == [True, True]
 
         api = Api(url, api_key=KEY)
@@ -177,5 +122,5 @@ def test_a_question_is_answered_at_one_address_whichever_server_is_there(machine
         ok(api.resume(session_id, interrupt["interrupt_id"], {"approved": True}))
         assert api.wait(session_id)["status"] == "idle"
         assert not file.exists()
-        assert not is_healthy("hitl-1", first)
+        assert not is_healthy(SERVICES["hitl-1"], first)
         assert KEY not in "\n".join([*first.lines, *second.lines])

@@ -72,3 +72,11 @@ def test_every_example_is_mentioned() -> None:
     ours = {f"hitl.examples.{path.stem}" for path in (ROOT / "python/hitl/examples").glob("*.py")}
     beside = {"examples/__init__.py", "hitl.examples.__init__", "hitl.examples.sample_files"}
     assert [name for name in sorted((of_others | ours) - beside) if name not in README] == []
+
+
+def test_the_page_names_what_work_cannot_be_told() -> None:
+    from hitl.cli.work import OF_REQUESTS
+
+    named = re.findall(r"`(--[a-z-]+)`", OPTIONS.partition("## `hitl work`")[2])
+    others = {"--store", "--api-key", "--allowed-host"}
+    assert sorted(set(named) - others) == sorted(f"--{name.replace('_', '-')}" for name in OF_REQUESTS)

@@ -247,6 +247,18 @@ class Served:
             self._condition.notify_all()
 
 
+class Working(Served):
+    """One that takes no requests, as `hitl work` starts it."""
+
+    @staticmethod
+    def command(agent: str, options: Mapping[str, Any]) -> list[str]:
+        return [sys.executable, "-m", "hitl", "work", named(agent), *flags(options)]
+
+    @staticmethod
+    def quick_command(agent: str, options: Mapping[str, Any]) -> list[str] | None:
+        return None
+
+
 def unfit(store: str | Path) -> list[Any]:
     """What of a store does not fit together, whoever has it."""
     found: list[Any] = _core.check_store(str(store))["problems"]
