@@ -185,9 +185,7 @@ impl Config {
     /// The digest of the options that decide what becomes of a session, and should be the same at all servers, whichever it
     /// comes to. Not of what a server does for itself, such as its workers; of secrets only whether there are any.
     fn options(&self) -> String {
-        digest::of(&json!({
-            "max_sessions": self.max_sessions,
-            "allow_custom_ids": self.allow_custom_ids,
+        let of_sessions = digest::of(&json!({
             "ttl": self.ttl,
             "timeout": self.timeout,
             "interrupt_ttl": self.interrupt_ttl,
@@ -195,17 +193,25 @@ impl Config {
             "max_recoveries": self.max_recoveries,
             "keep_journal": self.keep_journal,
             "max_payload": self.max_payload,
-            "max_value": self.max_value,
             "prevent_self_approval": self.prevent_self_approval,
-            "allow_import": self.allow_import,
             "webhook_allow_private": self.webhook_allow_private,
             "webhooks": self.webhooks,
             "webhook_retries": self.webhook_retries,
             "remind_after": self.remind_after,
-            "api_key": self.api_key.is_some(),
             "webhook_secret": self.webhook_secret.is_some(),
+        }));
+        if !self.takes_requests {
+            return of_sessions;
+        }
+        let of_requests = digest::of(&json!({
+            "max_sessions": self.max_sessions,
+            "allow_custom_ids": self.allow_custom_ids,
+            "max_value": self.max_value,
+            "allow_import": self.allow_import,
+            "api_key": self.api_key.is_some(),
             "state_key": self.state_key.is_some(),
-        }))
+        }));
+        format!("{of_sessions}/{of_requests}")
     }
 
     /// What the supervisor of worker processes is told of it.

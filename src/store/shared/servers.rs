@@ -75,7 +75,8 @@ pub struct ServerRole {
     pub serves_http: bool,
     /// How many turns may be at work there; 0 where it runs none.
     pub workers: usize,
-    /// The digest of the options that decide over sessions, whichever server they come to.
+    /// The digest of the options that decide over sessions, whichever server has them; behind it, of one that takes requests,
+    /// a `/` and the digest of those that decide over requests.
     pub options: Option<String>,
     /// What may change while it is there.
     pub running: RunningNow,
@@ -216,13 +217,15 @@ pub fn differences(servers: &[ServerSnapshot]) -> Vec<&'static str> {
     let versions: BTreeSet<_> = stay().map(|server| &server.version).collect();
     // One that runs no turns has none, and one of an earlier release says nothing of it.
     let codes: BTreeSet<_> = stay().filter_map(|server| server.row.role.running.code.as_ref()).collect();
-    let options: BTreeSet<_> = stay().filter_map(|server| server.row.role.options.as_ref()).collect();
+    let options: Vec<_> = stay().filter_map(|server| server.row.role.options.as_deref()).collect();
+    // Only those that take requests say something of these.
+    let parts = |place| options.iter().filter_map(|digests| digests.split('/').nth(place)).collect::<BTreeSet<_>>();
     let policies: BTreeSet<_> = stay().map(|server| &server.row.role.running.policy).collect();
     let differ = [
         ("agent", agents.len() > 1),
         ("version", versions.len() > 1),
         ("code", codes.len() > 1),
-        ("options", options.len() > 1),
+        ("options", parts(0).len() > 1 || parts(1).len() > 1),
         ("policy", policies.len() > 1),
     ];
     differ.into_iter().filter_map(|(name, differs)| differs.then_some(name)).collect()
@@ -375,6 +378,11 @@ mod tests {
         assert_eq!(differences(&[full.clone(), server(None, None, Some("p"))]), [""; 0]);
         assert_eq!(differences(&[full.clone(), server(Some("v2"), Some("o"), Some("p"))]), ["code"]);
         assert_eq!(differences(&[full.clone(), server(Some("v1"), Some("x"), None)]), ["options", "policy"]);
+        // One that takes requests beside one that does not.
+        let requests = |digests| server(None, Some(digests), Some("p"));
+        assert_eq!(differences(&[full.clone(), requests("o/r"), requests("o/r")]), [""; 0]);
+        assert_eq!(differences(&[full.clone(), requests("x/r")]), ["options"]);
+        assert_eq!(differences(&[full.clone(), requests("o/r"), requests("o/s")]), ["options"]);
     }
 
     #[test]
