@@ -76,7 +76,7 @@ pub fn moment() -> Option<Duration> {
 impl Drawn {
     fn id(&mut self) -> Uuid {
         self.ids += 1;
-        uuid::Builder::from_u128(self.ids << 80 | u128::from(self.random.draw()))
+        uuid::Builder::from_u128((self.ids << 80) | u128::from(self.random.draw()))
             .with_version(uuid::Version::SortRand)
             .into_uuid()
     }

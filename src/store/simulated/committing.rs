@@ -16,11 +16,7 @@ use crate::store::{Reader, Transaction};
 impl Rows {
     /// Commits what is still as it was read.
     pub(super) fn commit(&mut self, changes: Changes) -> Result<Committed, Error> {
-        let is_as_read = |change: &SessionChange| {
-            // Without the row of its lane, what settles a notice is compared with nothing.
-            (self.left_out == Some(LeftOut::Lanes) && changes.is_of_notices_alone())
-                || self.is_as_read(self.versions.get(&change.id), change.seen.as_ref())
-        };
+        let is_as_read = |change: &SessionChange| self.is_as_read(self.versions.get(&change.id), change.seen.as_ref());
         if !changes.sessions.iter().all(is_as_read) || self.holds_new_rows_of(&changes) {
             return Ok(Committed::Moved);
         }
@@ -59,8 +55,7 @@ impl Rows {
         let is_good = |name: &str| state.keys.iter().filter(goes_on).any(|key| key.name == name);
         let goes = |id| changes.deleted_notices.iter().any(|gone| gone.id == id);
         let stays = |id| state.notices.contains(id) && !goes(id);
-        let is_compared = self.left_out != Some(LeftOut::Lanes);
-        let is_another = |seen: &Notice| is_compared && !state.notices.get(seen.id).is_some_and(|there| stands_alike(there, seen));
+        let is_another = |seen: &Notice| !state.notices.get(seen.id).is_some_and(|there| stands_alike(there, seen));
         let is_bad = |id| !state.keys.iter().any(|key| key.key_id == id && key.revoked_at.is_none());
         changes.turns.iter().any(|change| change.is_new && state.turns.contains(change.turn.id))
             || changes.interrupts.iter().any(|(it, is_new)| *is_new && state.interrupts.contains(it.interrupt_id))
@@ -71,16 +66,6 @@ impl Rows {
             || changes.deleted_notices.iter().any(is_another)
             || changes.keys.iter().any(|key| key.revoked_at.is_none() && is_good(&key.name))
             || changes.revoked_keys.iter().any(|(id, _)| is_bad(*id))
-    }
-}
-
-impl Changes {
-    /// Whether nothing but notices changes.
-    fn is_of_notices_alone(&self) -> bool {
-        let others = [self.turns.len(), self.entries.len(), self.interrupts.len(), self.events.len(), self.deeds.len()];
-        !self.notices.is_empty()
-            && others.into_iter().all(|count| count == 0)
-            && self.sessions.iter().all(|change| matches!(change.row, RowChange::Kept))
     }
 }
 

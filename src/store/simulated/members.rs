@@ -20,8 +20,8 @@ use crate::store::upkeep::{Upkeep, orphans};
 
 /// The rows of servers, and what hangs on them.
 #[derive(Clone, Default)]
-pub(super) struct Members {
-    servers: BTreeMap<ServerId, Member>,
+pub(super) struct MemberRows {
+    servers: BTreeMap<ServerId, MemberRow>,
     owners: HashMap<TurnId, TurnOwner>,
     /// Counts how often keys and sign-ins have changed.
     access: u64,
@@ -29,7 +29,7 @@ pub(super) struct Members {
 }
 
 #[derive(Clone)]
-struct Member {
+struct MemberRow {
     row: ServerRow,
     beat: u64,
     beat_at: Moment,
@@ -37,7 +37,7 @@ struct Member {
     is_draining: bool,
 }
 
-impl Members {
+impl MemberRows {
     /// Whether nobody who lives has the turn.
     pub(super) fn is_orphan(&self, turn: &OrphanedTurn) -> bool {
         self.owners.get(&turn.turn).is_none_or(|owner| !self.servers.contains_key(&ServerId(owner.0)))
@@ -70,7 +70,7 @@ impl Members {
 
 impl Rows {
     pub(super) fn may_commit(&self, member: ServerId) -> bool {
-        self.left_out == Some(LeftOut::Burial) || self.members.servers.contains_key(&member)
+        self.members.servers.contains_key(&member)
     }
 
     fn look(&self, me: Option<ServerId>, agent: &str, held: &[HeldHere]) -> Result<OthersSnapshot, Error> {
@@ -139,7 +139,7 @@ pub struct SimulatedServers(pub SimulatedConnection);
 impl SimulatedServers {
     fn ask<T: Send + 'static>(
         &self,
-        ask: impl FnOnce(&mut Members) -> T + Send + 'static,
+        ask: impl FnOnce(&mut MemberRows) -> T + Send + 'static,
     ) -> BoxFuture<'static, Result<T, Error>> {
         self.0.send(self.0.database().with(move |rows| Ok(ask(&mut rows.members))))
     }
@@ -152,7 +152,7 @@ impl ServerRows for SimulatedServers {
                 return Registered::Occupied(members.others(row.id));
             }
             let beat_at = seeds::moment().unwrap_or_default();
-            let member = Member { row, beat: 0, beat_at, at_work: 0, is_draining: false };
+            let member = MemberRow { row, beat: 0, beat_at, at_work: 0, is_draining: false };
             members.servers.entry(member.row.id).or_insert(member);
             Registered::Yes
         })
@@ -191,10 +191,10 @@ impl ServerRows for SimulatedServers {
 
 /// Who hears of what others commit.
 #[derive(Clone, Default)]
-pub(super) struct Listeners(Arc<Mutex<Vec<Listener>>>);
+pub(super) struct BellListeners(Arc<Mutex<Vec<BellListener>>>);
 
 #[derive(Clone)]
-struct Listener {
+struct BellListener {
     membership: Weak<Membership>,
     connection: SimulatedConnection,
 }
@@ -208,7 +208,7 @@ pub struct SimulatedBell {
 impl SimulatedBell {
     /// That of a member, who hears the others from now on.
     pub fn new(membership: &Arc<Membership>, connection: SimulatedConnection) -> Self {
-        let listener = Listener { membership: Arc::downgrade(membership), connection: connection.clone() };
+        let listener = BellListener { membership: Arc::downgrade(membership), connection: connection.clone() };
         let mut listeners = connection.database().listeners.0.lock().unwrap_or_else(PoisonError::into_inner);
         listeners.retain(|listener| listener.membership.strong_count() > 0);
         listeners.push(listener);
@@ -220,7 +220,7 @@ impl SimulatedBell {
 impl Doorbell for SimulatedBell {
     fn ring(&self, signals: Vec<Signal>) {
         let listeners = self.connection.database().listeners.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        for Listener { membership, connection } in listeners {
+        for BellListener { membership, connection } in listeners {
             if membership.upgrade().is_none_or(|other| other.id() == self.id) {
                 continue;
             }

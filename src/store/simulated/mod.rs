@@ -23,14 +23,14 @@ use crate::store::shared::backend::{Backend, Committed};
 use crate::store::shared::changes::Changes;
 use crate::store::shared::question::{Answer, StoreQuestion, Version};
 use crate::store::shared::servers::ServerId;
-use members::{Listeners, Members};
+use members::{BellListeners, MemberRows};
 
 /// See the module. A clone is another connection to the same.
 #[derive(Clone)]
 pub struct SimulatedDatabase {
     rows: Arc<Mutex<Rows>>,
     /// Who hears of what others commit.
-    listeners: Listeners,
+    listeners: BellListeners,
 }
 
 /// What a database does not look at: each of them is needed, or nothing would go wrong without it.
@@ -40,14 +40,10 @@ pub enum LeftOut {
     Token,
     /// That, and how often it was written.
     Version,
-    /// Whether the server that commits still has its row.
-    Burial,
     /// What others have left and done: looks find nothing.
     Looks,
     /// How late it was when a session was written last.
     Latest,
-    /// Whether a notice stands where it was seen, and its session, where a notice changes, as it was read.
-    Lanes,
 }
 
 /// Everything there is.
@@ -55,7 +51,7 @@ pub enum LeftOut {
 pub(crate) struct Rows {
     state: MemoryState,
     versions: HashMap<SessionId, Version>,
-    members: Members,
+    members: MemberRows,
     left_out: Option<LeftOut>,
     is_closed: bool,
     /// How often it was asked, and how often something was committed.
@@ -70,12 +66,12 @@ impl SimulatedDatabase {
             rows: Arc::new(Mutex::new(Rows {
                 state,
                 versions: HashMap::new(),
-                members: Members::default(),
+                members: MemberRows::default(),
                 left_out: None,
                 is_closed: false,
                 calls: (0, 0),
             })),
-            listeners: Listeners::default(),
+            listeners: BellListeners::default(),
         }
     }
 
@@ -101,11 +97,7 @@ impl SimulatedDatabase {
     }
 
     /// Commits for a server, unless that was buried.
-    fn commit_for(
-        &self,
-        member: Option<ServerId>,
-        changes: Changes,
-    ) -> BoxFuture<'static, Result<Committed, Error>> {
+    fn commit_for(&self, member: Option<ServerId>, changes: Changes) -> BoxFuture<'static, Result<Committed, Error>> {
         self.with(move |rows| {
             rows.calls.1 += 1;
             if member.is_some_and(|member| !rows.may_commit(member)) {

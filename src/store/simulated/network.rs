@@ -148,7 +148,10 @@ impl SimulatedConnection {
         let weather = self.link.weather();
         let (turns, ms) = {
             let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
-            (random.within(0..weather.slow + 1), if weather.slow_ms > 0 { random.within(0..weather.slow_ms) } else { 0 })
+            (
+                random.within(0..weather.slow + 1),
+                if weather.slow_ms > 0 { random.within(0..weather.slow_ms) } else { 0 },
+            )
         };
         if ms > 0 {
             sleep(Duration::from_millis(ms)).await;
@@ -205,6 +208,11 @@ impl Backend for SimulatedConnection {
             let again = self.database.commit_for(self.member(), changes.clone());
             drop(tokio::spawn(connection.clone().arrives_late(again)));
         }
+        if self.link.is_cut() && self.chance(|_| 50) {
+            // What it has said into the dark may be heard when there is light again, however long it has given up by then.
+            let late = self.database.commit_for(self.member(), changes.clone());
+            drop(tokio::spawn(connection.clone().arrives_when_it_can(late)));
+        }
         if !self.chance(|weather| weather.held) {
             return self.send(self.database.commit_for(self.member(), changes));
         }
@@ -229,6 +237,12 @@ impl Backend for SimulatedConnection {
 }
 
 impl SimulatedConnection {
+    async fn arrives_when_it_can(self, commit: BoxFuture<'static, Result<Committed, Error>>) {
+        // The sender lives as long as this.
+        drop(self.link.state.subscribe().wait_for(|state| *state == LinkState::Open).await);
+        self.arrives_late(commit).await;
+    }
+
     async fn arrives_late(self, commit: BoxFuture<'static, Result<Committed, Error>>) {
         self.link.goes_on().await;
         for _ in 0..5 {

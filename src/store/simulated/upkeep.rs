@@ -34,7 +34,9 @@ impl Rows {
 
 impl Upkeep for SimulatedDatabase {
     fn orphaned_turns(&self) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>> {
-        self.with(|rows| Ok(upkeep::orphans(&rows.state)?.into_iter().filter(|it| rows.members.is_orphan(it)).collect()))
+        self.with(|rows| {
+            Ok(upkeep::orphans(&rows.state)?.into_iter().filter(|it| rows.members.is_orphan(it)).collect())
+        })
     }
 
     fn look(&self, agent: String, held: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {

@@ -10,9 +10,11 @@ use uuid::Uuid;
 
 use super::log::{Line, Log, ToldClient};
 use super::server::{Server, SkewedClock};
+use super::worker::LONG;
 use super::{Outcome, Setting, entropy};
 use crate::domain::access::Actor;
 use crate::domain::cluster::Moment;
+use crate::domain::interrupt::Interrupt;
 use crate::domain::scope::Scopes;
 use crate::domain::seeds::{self, Random};
 use crate::domain::status::{NoticeStatus, Status};
@@ -83,7 +85,11 @@ impl World {
     }
 
     fn weather(&self) -> Weather {
-        if *self.is_healed.lock().unwrap() { Weather { slow: 2, slow_ms: 4, ..Weather::default() } } else { self.setting.weather }
+        if *self.is_healed.lock().unwrap() {
+            Weather { slow: 2, slow_ms: 4, ..Weather::default() }
+        } else {
+            self.setting.weather
+        }
     }
 
     /// A server stands in each place; where its process is over, another one comes.
@@ -112,6 +118,11 @@ impl World {
         self.troubles.lock().unwrap().push((life, seeds::moment().unwrap_or_default()));
     }
 
+    fn text(&self, number: u64) -> String {
+        let kind = if self.setting.is_long { LONG } else { "message" };
+        format!("{kind} {number} of {}", self.seed)
+    }
+
     fn any(&self, random: &mut Random) -> Option<Arc<Server>> {
         let place = random.within(0..self.places.len() as u64);
         self.places[usize::try_from(place).unwrap()].lock().unwrap().clone()
@@ -127,7 +138,7 @@ impl World {
         let kind = if sessions.len() < 4 { 0 } else { random.within(0..100) };
         match kind {
             0..8 if sessions.len() < 7 => {
-                let id = SessionId(Uuid::from_u128(u128::from(self.seed) << 64 | u128::from(number) + 1));
+                let id = SessionId(Uuid::from_u128((u128::from(self.seed) << 64) | (u128::from(number) + 1)));
                 sessions.push(id);
                 self.client(server, move |server| async move {
                     let made = server.engine.create_session_with_id(&id.to_string(), NewSession::default()).await;
@@ -136,7 +147,7 @@ impl World {
             }
             8..45 => {
                 let Some(id) = some(random) else { return };
-                let text = format!("message {number} of {}", self.seed);
+                let text = self.text(number);
                 let again = if random.chance(30) { self.any(random) } else { None };
                 for server in [Some(server), again].into_iter().flatten() {
                     let text = text.clone();
@@ -172,7 +183,7 @@ impl World {
             77..82 => {
                 // Perhaps in the midst of something.
                 if let Some(id) = some(random).filter(|_| random.chance(60)) {
-                    let text = format!("message {number} of {}", self.seed);
+                    let text = self.text(number);
                     self.client(Arc::clone(&server), move |server| send(server, id, text));
                 }
                 self.disturb(server, LinkState::Frozen, "is stopped", random);
@@ -182,7 +193,7 @@ impl World {
                 self.trouble(server.life, "is killed");
                 server.kill();
             }
-            91..96 if self.setting.fails_over => {
+            91..100 if self.setting.fails_over => {
                 let (world, behind) = (Arc::clone(self), Duration::from_millis(random.within(1..2000)));
                 tokio::spawn(async move {
                     let standby = world.database.standby();
@@ -238,7 +249,9 @@ impl World {
     fn open(&self) -> Vec<InterruptId> {
         let lines = self.log.lines();
         let is_settled = |id: InterruptId| {
-            lines.iter().any(|(_, line)| matches!(line, Line::Answered(of, _, told) if *of == id && *told != ToldClient::Nothing))
+            lines.iter().any(
+                |(_, line)| matches!(line, Line::Answered(of, _, told) if *of == id && *told != ToldClient::Nothing),
+            )
         };
         let asked = lines.iter().filter_map(|(_, line)| match line {
             Line::Asked(_, id) if !is_settled(*id) => Some(*id),
@@ -262,13 +275,15 @@ impl World {
         while seeds::moment().unwrap_or_default() < until {
             sleep(Duration::from_secs(5)).await;
             let Ok(history) = self.database.history() else { return false };
-            let waits = |it: &&crate::domain::interrupt::Interrupt| it.is_pending() && it.interrupt_id.0.as_u128() % 5 != 0;
+            let waits = |it: &&Interrupt| it.is_pending() && !stays_open(it);
             for interrupt in history.interrupts.iter().filter(waits).map(|it| it.interrupt_id) {
                 let Some(server) = self.any(random) else { continue };
                 let name = format!("late client {}", random.draw());
                 self.client(server, move |server| answer(server, interrupt, name));
             }
-            if is_at_rest(&history) && self.places.iter().all(|place| place.lock().unwrap().as_ref().is_some_and(|it| !it.is_over())) {
+            if is_at_rest(&history)
+                && self.places.iter().all(|place| place.lock().unwrap().as_ref().is_some_and(|it| !it.is_over()))
+            {
                 // What is told after the last commit.
                 sleep(Duration::from_secs(8)).await;
                 return true;
@@ -293,6 +308,11 @@ async fn answer(server: Arc<Server>, interrupt: InterruptId, name: String) -> (R
     (answered.map(drop), Box::new(move |told| Line::Answered(interrupt, name, told)))
 }
 
+/// One of a few that nobody answers: their turns are to be parked in the end.
+fn stays_open(interrupt: &Interrupt) -> bool {
+    interrupt.interrupt_id.0.as_u128().is_multiple_of(5)
+}
+
 /// Whether everything is over, or waits for people.
 fn is_at_rest(history: &super::History) -> bool {
     let rests = |status: Status| status != Status::Running;
@@ -301,5 +321,5 @@ fn is_at_rest(history: &super::History) -> bool {
     history.sessions.iter().all(|session| rests(session.status()))
         && history.turns.iter().all(|(turn, _)| waits(&turn.life.state))
         && history.notices.iter().all(|notice| is_settled(notice.status))
-        && history.interrupts.iter().all(|it| !it.is_pending() || it.interrupt_id.0.as_u128() % 5 == 0)
+        && history.interrupts.iter().all(|it| !it.is_pending() || stays_open(it))
 }

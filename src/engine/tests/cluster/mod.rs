@@ -19,6 +19,7 @@ use self::driver::World;
 use self::log::Line;
 use crate::domain::cluster::{Moment, Timings};
 use crate::domain::{Error, seeds};
+use crate::faults;
 use crate::store::shared::servers::ServerId;
 use crate::store::simulated::LeftOut;
 use crate::store::simulated::history::History;
@@ -27,7 +28,7 @@ use crate::store::simulated::network::Weather;
 /// When every world begins, in milliseconds since 1970.
 const BASE: i64 = 1_800_000_000_000;
 /// One of so many of the usual number of seeds is run: a world is dear.
-const SHARE: u64 = 5;
+const SHARE: u64 = 8;
 
 /// What kind of world it is.
 #[derive(Debug, Clone, Copy)]
@@ -38,14 +39,21 @@ struct Setting {
     timings: Timings,
     /// How far the clocks of servers are off at the most.
     skew_ms: u64,
+    /// Whether every step takes long.
+    is_long: bool,
 }
 
-const CALM: Weather = Weather { lost: 0, unanswered: 0, held: 0, repeated: 0, slow: 2, slow_ms: 12 };
 const ROUGH: Weather = Weather { lost: 3, unanswered: 4, held: 2, repeated: 3, slow: 4, slow_ms: 40 };
 
 impl Setting {
-    const USUAL: Self =
-        Self { weather: ROUGH, left_out: None, fails_over: false, timings: Timings::USUAL, skew_ms: 400 };
+    const USUAL: Self = Self {
+        weather: ROUGH,
+        left_out: None,
+        fails_over: false,
+        timings: Timings::USUAL,
+        skew_ms: 400,
+        is_long: false,
+    };
 }
 
 /// What came of a world.
@@ -100,6 +108,8 @@ fn tell_of(seed: u64, setting: Setting) -> Vec<String> {
 
 /// Everything holds in the world of every seed.
 fn holds(test: &str, setting: Setting, share: u64) {
+    // Where every commit is refused once, a few are enough.
+    let share = if faults::refuses_once() { share * 5 } else { share };
     let wrong: Vec<(u64, Vec<String>)> = match only_seed() {
         Some(seed) => vec![(seed, tell_of(seed, setting))],
         None => seeds::all(share).map(|seed| (seed, look_at(seed, setting))).collect(),

@@ -22,11 +22,11 @@ pub fn judge(outcome: &Outcome, fails_over: bool) -> Vec<String> {
     };
     let mut judge = Judge { lines: &outcome.lines, outcome, history, gone: gone(outcome, history), wrong: Vec::new() };
     judge.nothing_is_our_fault();
-    judge.nothing_sleeps();
     judge.journals_are_whole();
     judge.no_time_goes_back();
     judge.the_audit_is_one_chain();
     if !fails_over {
+        judge.nothing_sleeps();
         judge.what_was_acknowledged_is_there_once();
         judge.one_answer_counts();
         judge.no_entry_comes_after_a_later_epochs();
@@ -120,7 +120,8 @@ impl<'a> Judge<'a> {
                 });
             }
             for interrupt in self.history.interrupts.iter().filter(|interrupt| interrupt.turn_id == turn.id) {
-                let asked = journal.iter().filter(|it| it.entry.asked().is_some_and(|(id, _)| id == interrupt.interrupt_id));
+                let asked =
+                    journal.iter().filter(|it| it.entry.asked().is_some_and(|(id, _)| id == interrupt.interrupt_id));
                 let is_in_journal = settled.contains(&interrupt.interrupt_id);
                 let is_closed = matches!(interrupt.status, InterruptStatus::Resolved | InterruptStatus::Expired);
                 let holds = asked.count() == 1 && (is_in_journal == is_closed);
@@ -163,9 +164,9 @@ impl<'a> Judge<'a> {
                         (None, _) => true,
                     })
                 }),
-                Line::Ended((_, turn, _)) => self.journal(*turn).is_none_or(|journal| {
-                    journal.last().is_some_and(|last| matches!(last.entry, Entry::End { .. }))
-                }),
+                Line::Ended((_, turn, _)) => self
+                    .journal(*turn)
+                    .is_none_or(|journal| journal.last().is_some_and(|last| matches!(last.entry, Entry::End { .. }))),
                 _ => true,
             };
             self.expect(holds, || format!("acknowledged and not there once: {at:?} {line:?}"));
@@ -219,11 +220,12 @@ impl<'a> Judge<'a> {
                     let step = (*turn, path.as_str());
                     self.expect(!finished.contains(&step), || format!("finished, and runs again: {at:?} {line:?}"));
                     if let Some((before, since)) = begun.insert(step, (*life, *at)) {
-                        let is_of = |(of, when): &(Life, Duration)| {
-                            *of == before && *when + LONG_AGO >= since && when <= at
-                        };
+                        let is_of =
+                            |(of, when): &(Life, Duration)| *of == before && *when + LONG_AGO >= since && when <= at;
                         let is_explained = !once && self.outcome.troubles.iter().any(is_of);
-                        self.expect(is_explained, || format!("runs twice, first at {before} {since:?}: {at:?} {line:?}"));
+                        self.expect(is_explained, || {
+                            format!("runs twice, first at {before} {since:?}: {at:?} {line:?}")
+                        });
                     }
                 }
                 _ => {}
@@ -274,7 +276,8 @@ impl<'a> Judge<'a> {
             let rest = all.partition_point(|number| *number < heard[0]);
             let told = if over.contains(&life) { all.get(rest..rest + heard.len()) } else { all.get(rest..) };
             self.expect(told == Some(heard.as_slice()), || {
-                let missed: Vec<u64> = told.unwrap_or_default().iter().filter(|it| !heard.contains(it)).copied().collect();
+                let missed: Vec<u64> =
+                    told.unwrap_or_default().iter().filter(|it| !heard.contains(it)).copied().collect();
                 format!("a listener of {life} has not heard {missed:?}, or has heard more or in another order")
             });
         }

@@ -116,12 +116,20 @@ impl Server {
             park_after: [0.0, 2.0, 30.0][usize::try_from(random.within(0..3)).unwrap()],
             max_recoveries: 1000,
             webhook_allow_private: true,
-            webhooks: vec![Webhook { url: URL.to_owned(), token: None, include_messages: false, events: Some(EventName::ALL.to_vec()) }],
+            webhooks: vec![Webhook {
+                url: URL.to_owned(),
+                token: None,
+                include_messages: false,
+                events: Some(EventName::ALL.to_vec()),
+            }],
             tries: Tries { retries: 60, pace: 0.1 },
             ..Settings::default()
         };
-        let receiver =
-            Receiver { log: Arc::clone(log), link: Arc::clone(link), random: std::sync::Mutex::new(Random(random.draw())) };
+        let receiver = Receiver {
+            log: Arc::clone(log),
+            link: Arc::clone(link),
+            random: std::sync::Mutex::new(Random(random.draw())),
+        };
         let began = Self::begin(store, settings, receiver).await;
         let engine = match began {
             Ok(engine) => engine,
@@ -132,7 +140,8 @@ impl Server {
         };
         let workers = Workers::new(life, &engine, Arc::clone(log), Arc::clone(link));
         let over = CancellationToken::new();
-        let this = Arc::new(Self { life, id: membership.id(), link: Arc::clone(link), engine, over, workers, membership });
+        let this =
+            Arc::new(Self { life, id: membership.id(), link: Arc::clone(link), engine, over, workers, membership });
         tokio::spawn(Arc::clone(&this).obey());
         if let Err(error) = this.engine.attach(Arc::clone(&this.workers) as _).await {
             this.kill();
@@ -220,7 +229,7 @@ impl Deliver for Receiver {
     fn attempt<'a>(&'a self, notice: &'a Notice, _: Timestamp) -> BoxFuture<'a, Result<(), String>> {
         let (fate, late) = {
             let mut random = self.random.lock().unwrap();
-            (random.within(0..100), Duration::from_millis(random.within(1..200)))
+            (random.within(0..100), Duration::from_millis(random.within(1..1200)))
         };
         Box::pin(async move {
             self.link.goes_on().await;

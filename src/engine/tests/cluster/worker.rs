@@ -18,6 +18,9 @@ use crate::engine::Engine;
 use crate::engine::ports::dispatch::{AppendResults, Delivery, Dispatch, Lost, Record, Runtime, TurnOrder};
 use crate::store::simulated::network::Link;
 
+/// How the text of a message begins whose turn takes long for each step.
+pub const LONG: &str = "long message";
+
 /// One thing that a turn does.
 enum Deed {
     Step(u64),
@@ -32,7 +35,7 @@ fn script(text: &str) -> Vec<Deed> {
     let length = random.within(1..5);
     let deeds = (0..length).map(|_| {
         let kind = random.within(0..100);
-        let is_long = random.chance(10);
+        let is_long = random.chance(10) || text.starts_with(LONG);
         let takes = if is_long { random.within(9000..30_000) } else { random.within(10..600) };
         match kind {
             0..40 => Deed::Step(takes),
@@ -89,7 +92,9 @@ impl Workers {
 
     /// All processes are killed, and the server hears of it.
     pub fn kill_all(&self) {
-        self.turns().values().for_each(|turn| { turn.leave.send_replace(Leave::Killed); });
+        self.turns().values().for_each(|turn| {
+            turn.leave.send_replace(Leave::Killed);
+        });
     }
 
     /// The server's process is over, and with it all of this.
