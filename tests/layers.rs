@@ -78,6 +78,8 @@ fn rust_files(directory: &Path) -> Vec<PathBuf> {
 fn is_test(file: &Path) -> bool {
     file.file_name().is_some_and(|name| name == "tests.rs" || name == "fuzz.rs" || name == "seeds.rs")
         || file
+            .strip_prefix(source())
+            .unwrap_or(file)
             .components()
             .any(|part| matches!(part.as_os_str().to_str(), Some("tests" | "contract" | "simulation" | "simulated")))
 }

@@ -1,14 +1,23 @@
 //! Simulations: a seed decides over everything in a world, and is named where something goes wrong in it.
 
+use std::cell::RefCell;
 use std::ops::Range;
+use std::time::Duration;
+
+use uuid::Uuid;
 
 /// How many worlds a property looks at, unless `HITL_SIMULATED_SEEDS` says otherwise.
 const SEEDS: u64 = 300;
 
 /// Runs a world for each seed, one of `share` of all seeds: which of them came to something that `is_wrong`.
 pub fn wrong<T>(share: u64, run: impl Fn(u64) -> T, is_wrong: impl Fn(&T) -> bool) -> Vec<u64> {
+    all(share).filter(|seed| is_wrong(&run(*seed))).collect()
+}
+
+/// One of `share` of all seeds.
+pub fn all(share: u64) -> Range<u64> {
     let seeds = std::env::var("HITL_SIMULATED_SEEDS").map_or(SEEDS, |text| text.parse().expect("a number"));
-    (0..seeds.div_ceil(share)).filter(|seed| is_wrong(&run(*seed))).collect()
+    0..seeds.div_ceil(share)
 }
 
 /// SplitMix64: a few lines, the same numbers everywhere, and every seed is as good as another.
@@ -33,5 +42,42 @@ impl Random {
     /// Whether it happens, this time.
     pub fn chance(&mut self, per_cent: u64) -> bool {
         self.within(0..100) < per_cent
+    }
+}
+
+thread_local! {
+    static DRAWN: RefCell<Option<Drawn>> = const { RefCell::new(None) };
+}
+
+/// What a world on one thread has instead of a machine's clock and chance.
+struct Drawn {
+    random: Random,
+    ids: u128,
+    now: fn() -> Duration,
+}
+
+/// From here on this thread draws its ids from `seed` and has the time from `now`: a world that is run twice comes to the
+/// same.
+pub fn enter(seed: u64, now: fn() -> Duration) {
+    DRAWN.set(Some(Drawn { random: Random(seed), ids: 0, now }));
+}
+
+/// The next id, where a seed decides over it: later ones are larger, as those of the clock are.
+pub fn id() -> Option<Uuid> {
+    DRAWN.try_with(|drawn| drawn.borrow_mut().as_mut().map(Drawn::id)).ok().flatten()
+}
+
+/// The moment, where a world decides over it.
+pub fn moment() -> Option<Duration> {
+    let now = DRAWN.try_with(|drawn| drawn.borrow().as_ref().map(|drawn| drawn.now)).ok().flatten()?;
+    Some(now())
+}
+
+impl Drawn {
+    fn id(&mut self) -> Uuid {
+        self.ids += 1;
+        uuid::Builder::from_u128((self.ids << 80) | u128::from(self.random.draw()))
+            .with_version(uuid::Version::SortRand)
+            .into_uuid()
     }
 }

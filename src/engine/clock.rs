@@ -4,29 +4,38 @@ use uuid::Uuid;
 
 use crate::domain::{Error, GrantId, InterruptId, KeyId, SessionId, TurnId};
 
+/// Ids that come later are larger.
+fn id() -> Uuid {
+    #[cfg(test)]
+    if let Some(id) = crate::domain::seeds::id() {
+        return id;
+    }
+    Uuid::now_v7()
+}
+
 /// A new session's id.
 pub fn session_id() -> SessionId {
-    SessionId(Uuid::now_v7())
+    SessionId(id())
 }
 
 /// A new turn's id.
 pub fn turn_id() -> TurnId {
-    TurnId(Uuid::now_v7())
+    TurnId(id())
 }
 
 /// A new interrupt's id.
 pub fn interrupt_id() -> InterruptId {
-    InterruptId(Uuid::now_v7())
+    InterruptId(id())
 }
 
 /// A new grant's id.
 pub fn grant_id() -> GrantId {
-    GrantId(Uuid::now_v7())
+    GrantId(id())
 }
 
 /// A new key's id.
 pub fn key_id() -> KeyId {
-    KeyId(Uuid::now_v7())
+    KeyId(id())
 }
 
 /// What a secret is made of: bytes that nobody can guess.
@@ -41,5 +50,5 @@ pub fn random() -> Result<[u8; 32], Error> {
 
 /// A new notice's id.
 pub fn notice_id() -> Uuid {
-    Uuid::now_v7()
+    id()
 }

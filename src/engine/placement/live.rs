@@ -7,7 +7,9 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use tokio::time::Instant;
 
 use crate::domain::turn::stage::{self, Stage};
 use crate::domain::{SessionId, TurnId};

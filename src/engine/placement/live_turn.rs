@@ -2,9 +2,10 @@
 //! the lock of [`crate::engine::placement::live`].
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 
 use crate::domain::turn::stage::{self, Stage, StageEffect};
 use crate::domain::{SessionId, Timestamp, TurnId};

@@ -2,6 +2,8 @@
 
 mod abandoned;
 mod clocks;
+#[cfg(feature = "failpoints")]
+mod cluster;
 mod commits;
 mod compaction;
 mod decisions;

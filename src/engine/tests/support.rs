@@ -367,7 +367,7 @@ pub fn message(text: &str) -> ChatMessage {
     ChatMessage { content: Some(text.to_owned()), ..ChatMessage::default() }
 }
 
-fn identity(path: &str, kind: &str) -> StepIdentity {
+pub fn identity(path: &str, kind: &str) -> StepIdentity {
     StepIdentity {
         path: path.to_owned(),
         kind: kind.to_owned(),

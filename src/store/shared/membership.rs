@@ -471,6 +471,10 @@ async fn see_lease_end(membership: Weak<Membership>) {
 
 /// The moment it is: on a clock of this machine that goes on while the process is stopped and while the machine sleeps.
 fn now() -> Moment {
+    #[cfg(test)]
+    if let Some(moment) = crate::domain::seeds::moment() {
+        return moment;
+    }
     let time = clock_gettime(ClockId::Boottime);
     Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), u32::try_from(time.tv_nsec).unwrap_or_default())
 }

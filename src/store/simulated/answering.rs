@@ -1,6 +1,6 @@
 //! What is there.
 
-use super::Rows;
+use super::{LeftOut, Rows};
 use crate::domain::notice::Notice;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::Reader;
@@ -68,7 +68,10 @@ impl Rows {
         let pending = self.state.pending(id)?.into_iter().filter_map(|it| self.interrupt(it.interrupt_id)).collect();
         Ok(Some(SessionSlice {
             version: *version,
-            latest: self.latest_of(id, row.session.updated_at),
+            latest: match self.left_out {
+                Some(LeftOut::Latest) => None,
+                _ => self.latest_of(id, row.session.updated_at),
+            },
             session: Ok(row.session.clone()),
             turn: Ok(newest),
             pending: Ok(pending),

@@ -34,6 +34,7 @@ impl Rows {
                 (id, None) => drop(self.versions.remove(&id)),
             }
         }
+        self.members.committed(&changes);
         Ok(Committed::Yes { events })
     }
 
@@ -42,7 +43,7 @@ impl Rows {
         match self.left_out {
             Some(LeftOut::Version) => true,
             Some(LeftOut::Token) => there.count == seen.count,
-            None => there == seen,
+            _ => there == seen,
         }
     }
 

@@ -4,6 +4,8 @@
 mod answering;
 mod committing;
 mod graphs;
+pub mod history;
+pub mod members;
 pub mod network;
 mod properties;
 mod upkeep;
@@ -20,11 +22,15 @@ use crate::store::memory::state::MemoryState;
 use crate::store::shared::backend::{Backend, Committed};
 use crate::store::shared::changes::Changes;
 use crate::store::shared::question::{Answer, StoreQuestion, Version};
+use crate::store::shared::servers::ServerId;
+use members::{BellListeners, MemberRows};
 
 /// See the module. A clone is another connection to the same.
 #[derive(Clone)]
 pub struct SimulatedDatabase {
     rows: Arc<Mutex<Rows>>,
+    /// Who hears of what others commit.
+    listeners: BellListeners,
 }
 
 /// What a database does not look at: each of them is needed, or nothing would go wrong without it.
@@ -34,13 +40,18 @@ pub enum LeftOut {
     Token,
     /// That, and how often it was written.
     Version,
+    /// What others have left and done: looks find nothing.
+    Looks,
+    /// How late it was when a session was written last.
+    Latest,
 }
 
 /// Everything there is.
 #[derive(Clone)]
-struct Rows {
+pub(crate) struct Rows {
     state: MemoryState,
     versions: HashMap<SessionId, Version>,
+    members: MemberRows,
     left_out: Option<LeftOut>,
     is_closed: bool,
     /// How often it was asked, and how often something was committed.
@@ -55,10 +66,12 @@ impl SimulatedDatabase {
             rows: Arc::new(Mutex::new(Rows {
                 state,
                 versions: HashMap::new(),
+                members: MemberRows::default(),
                 left_out: None,
                 is_closed: false,
                 calls: (0, 0),
             })),
+            listeners: BellListeners::default(),
         }
     }
 
@@ -74,13 +87,24 @@ impl SimulatedDatabase {
     }
 
     /// What is there now, for [`SimulatedDatabase::fail_over`].
-    fn standby(&self) -> Rows {
+    pub fn standby(&self) -> Rows {
         self.lock().clone()
     }
 
     /// It is lost, and one takes its place that was behind: what was committed since is gone.
-    fn fail_over(&self, standby: Rows) {
+    pub fn fail_over(&self, standby: Rows) {
         *self.lock() = standby;
+    }
+
+    /// Commits for a server, unless that was buried.
+    fn commit_for(&self, member: Option<ServerId>, changes: Changes) -> BoxFuture<'static, Result<Committed, Error>> {
+        self.with(move |rows| {
+            rows.calls.1 += 1;
+            if member.is_some_and(|member| !rows.may_commit(member)) {
+                return Err(Error::StoreUnavailable("another server has taken the place of this one".to_owned()));
+            }
+            rows.commit(changes)
+        })
     }
 
     fn lock(&self) -> MutexGuard<'_, Rows> {
@@ -112,10 +136,7 @@ impl Backend for SimulatedDatabase {
     }
 
     fn commit(&self, changes: Changes) -> BoxFuture<'static, Result<Committed, Error>> {
-        self.with(move |rows| {
-            rows.calls.1 += 1;
-            rows.commit(changes)
-        })
+        self.commit_for(None, changes)
     }
 
     fn close(&self) -> BoxFuture<'static, Result<(), Error>> {

@@ -1,9 +1,12 @@
 //! A network that loses and delays what is sent to a database, and delivers some of it too late; and a database that fails
 //! over to one that is behind.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::task::yield_now;
+use tokio::time::sleep;
 
 use super::SimulatedDatabase;
 use crate::domain::audit::Deed;
@@ -16,11 +19,12 @@ use crate::store::record::{Due, PendingCount};
 use crate::store::shared::backend::{Backend, Committed};
 use crate::store::shared::changes::Changes;
 use crate::store::shared::question::{Answer, StoreQuestion};
+use crate::store::shared::servers::ServerId;
 use crate::store::signals::{HeldHere, OrphanedTurn, OthersSnapshot, TurnTaker};
 use crate::store::upkeep::{ReadyTurns, Sweep, Totals, Upkeep};
 
 /// How bad it is: chances of a hundred.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub struct Weather {
     /// That a request is lost before it arrives.
     pub lost: u64,
@@ -28,34 +32,130 @@ pub struct Weather {
     pub unanswered: u64,
     /// That a commit arrives only when it was given up.
     pub held: u64,
+    /// That a commit arrives twice, the second time much later.
+    pub repeated: u64,
     /// The most turns of the world that a message takes.
     pub slow: u64,
+    /// The most milliseconds that it takes besides, for worlds that have a time of their own.
+    pub slow_ms: u64,
 }
+
+/// How a server stands in the network.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LinkState {
+    /// It reaches what it wants to.
+    Open,
+    /// It is stopped: nothing leaves it, and it hears of nothing, until it goes on.
+    Frozen,
+    /// Nothing goes through between it and the database.
+    Cut,
+    /// It is dead: what it was about to say is never said.
+    Gone,
+}
+
+/// A server's end of the network.
+#[derive(Debug)]
+pub struct Link {
+    state: watch::Sender<LinkState>,
+    weather: Mutex<Weather>,
+}
+
+impl Link {
+    /// One that is open.
+    pub fn new(weather: Weather) -> Arc<Self> {
+        Arc::new(Self { state: watch::Sender::new(LinkState::Open), weather: Mutex::new(weather) })
+    }
+
+    /// From now on.
+    pub fn set(&self, state: LinkState) {
+        // Nobody comes back to life.
+        self.state.send_if_modified(|before| *before != LinkState::Gone && std::mem::replace(before, state) != state);
+    }
+
+    /// As it is now.
+    pub fn state(&self) -> LinkState {
+        *self.state.borrow()
+    }
+
+    /// Changes the weather.
+    pub fn calm(&self, weather: Weather) {
+        *self.weather.lock().unwrap_or_else(PoisonError::into_inner) = weather;
+    }
+
+    fn weather(&self) -> Weather {
+        *self.weather.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Resolves at once where the server goes on, else when it does.
+    pub async fn goes_on(&self) {
+        let goes_on = |state: &LinkState| matches!(state, LinkState::Open | LinkState::Cut);
+        // The sender lives as long as this.
+        drop(self.state.subscribe().wait_for(goes_on).await);
+    }
+
+    fn is_cut(&self) -> bool {
+        self.state() == LinkState::Cut
+    }
+}
+
+/// After how long whoever hears nothing takes a connection for broken.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// A server's connection to a database, through the network.
 #[derive(Clone)]
 pub struct SimulatedConnection {
     database: SimulatedDatabase,
-    weather: Weather,
+    link: Arc<Link>,
     random: Arc<Mutex<Random>>,
+    /// For whom it commits, where that is looked at.
+    member: Arc<OnceLock<ServerId>>,
 }
 
 impl SimulatedConnection {
     /// To `database`, in that weather.
     pub fn new(database: SimulatedDatabase, weather: Weather, seed: u64) -> Self {
-        Self { database, weather, random: Arc::new(Mutex::new(Random(seed))) }
+        Self::over(database, Link::new(weather), seed)
+    }
+
+    /// The same over a server's link.
+    pub fn over(database: SimulatedDatabase, link: Arc<Link>, seed: u64) -> Self {
+        Self { database, link, random: Arc::new(Mutex::new(Random(seed))), member: Arc::default() }
+    }
+
+    /// Says for whom it commits: nothing does any more once the row of that one is gone.
+    pub fn commits_for(&self, member: ServerId) {
+        self.member.set(member).unwrap_or_default();
     }
 
     pub(super) fn database(&self) -> &SimulatedDatabase {
         &self.database
     }
 
-    fn chance(&self, per_cent: u64) -> bool {
+    pub(super) fn link(&self) -> &Link {
+        &self.link
+    }
+
+    fn member(&self) -> Option<ServerId> {
+        self.member.get().copied()
+    }
+
+    pub(super) fn chance(&self, per_cent: impl Fn(Weather) -> u64) -> bool {
+        let per_cent = per_cent(self.link.weather());
         self.random.lock().unwrap_or_else(PoisonError::into_inner).chance(per_cent)
     }
 
-    async fn travel(&self) {
-        let turns = self.random.lock().unwrap_or_else(PoisonError::into_inner).within(0..self.weather.slow + 1);
+    pub(super) async fn travel(&self) {
+        let weather = self.link.weather();
+        let (turns, ms) = {
+            let mut random = self.random.lock().unwrap_or_else(PoisonError::into_inner);
+            (
+                random.within(0..weather.slow + 1),
+                if weather.slow_ms > 0 { random.within(0..weather.slow_ms) } else { 0 },
+            )
+        };
+        if ms > 0 {
+            sleep(Duration::from_millis(ms)).await;
+        }
         for _ in 0..turns {
             yield_now().await;
         }
@@ -68,14 +168,28 @@ impl SimulatedConnection {
     ) -> BoxFuture<'static, Result<T, Error>> {
         let connection = self.clone();
         Box::pin(async move {
+            connection.link.goes_on().await;
             connection.travel().await;
-            if connection.chance(connection.weather.lost) {
+            if connection.link.is_cut() {
+                return connection.hears_nothing().await;
+            }
+            if connection.chance(|weather| weather.lost) {
                 return Err(broken());
             }
             let reply = request.await;
             connection.travel().await;
-            if connection.chance(connection.weather.unanswered) { Err(broken()) } else { reply }
+            if connection.link.is_cut() {
+                return connection.hears_nothing().await;
+            }
+            connection.link.goes_on().await;
+            if connection.chance(|weather| weather.unanswered) { Err(broken()) } else { reply }
         })
+    }
+
+    async fn hears_nothing<T>(&self) -> Result<T, Error> {
+        sleep(PATIENCE).await;
+        self.link.goes_on().await;
+        Err(broken())
     }
 }
 
@@ -90,19 +204,20 @@ impl Backend for SimulatedConnection {
 
     fn commit(&self, changes: Changes) -> BoxFuture<'static, Result<Committed, Error>> {
         let connection = self.clone();
-        if !self.chance(self.weather.held) {
-            return self.send(self.database.commit(changes));
+        if self.link.is_cut() && self.chance(|_| 50) {
+            // What it has said into the dark may be heard when there is light again, however long it has given up by then.
+            let late = self.database.commit_for(self.member(), changes.clone());
+            drop(tokio::spawn(connection.clone().arrives_when_it_can(late)));
+        }
+        if !self.chance(|weather| weather.held) {
+            return self.send(self.sent(changes));
         }
         Box::pin(async move {
+            connection.link.goes_on().await;
             connection.travel().await;
-            let held = connection.database.commit(changes);
+            let held = connection.database.commit_for(connection.member(), changes);
             // Somebody on the way keeps it, and delivers it when nobody waits for it any more.
-            drop(tokio::spawn(async move {
-                for _ in 0..5 {
-                    connection.travel().await;
-                }
-                held.await
-            }));
+            drop(tokio::spawn(connection.arrives_late(held)));
             Err(broken())
         })
     }
@@ -117,6 +232,39 @@ impl Backend for SimulatedConnection {
     }
 }
 
+impl SimulatedConnection {
+    /// A commit that arrives, and perhaps once more. Never before its first time: whoever waits hears of that one.
+    fn sent(&self, changes: Changes) -> BoxFuture<'static, Result<Committed, Error>> {
+        let again = self.chance(|weather| weather.repeated).then(|| {
+            let again = self.database.commit_for(self.member(), changes.clone());
+            self.clone().arrives_late(again)
+        });
+        let first = self.database.commit_for(self.member(), changes);
+        Box::pin(async move {
+            let reply = first.await;
+            drop(again.map(tokio::spawn));
+            reply
+        })
+    }
+
+    async fn arrives_when_it_can(self, commit: BoxFuture<'static, Result<Committed, Error>>) {
+        // The sender lives as long as this.
+        drop(self.link.state.subscribe().wait_for(|state| *state == LinkState::Open).await);
+        self.arrives_late(commit).await;
+    }
+
+    async fn arrives_late(self, commit: BoxFuture<'static, Result<Committed, Error>>) {
+        self.link.goes_on().await;
+        for _ in 0..5 {
+            self.travel().await;
+        }
+        if !self.link.is_cut() {
+            // Nobody waits for it.
+            drop(commit.await);
+        }
+    }
+}
+
 impl Upkeep for SimulatedConnection {
     fn orphaned_turns(&self, taker: TurnTaker) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>> {
         self.send(self.database.orphaned_turns(taker))
@@ -127,7 +275,7 @@ impl Upkeep for SimulatedConnection {
     }
 
     fn look(&self, taker: TurnTaker, held: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
-        self.send(self.database.look(taker, held))
+        self.send(self.database.look_for(self.member(), taker.agent, held))
     }
 
     fn due(&self, now: Timestamp, limit: usize) -> BoxFuture<'static, Result<Vec<Due>, Error>> {
@@ -165,7 +313,7 @@ impl Upkeep for SimulatedConnection {
     }
 
     fn release_notices(&self, now: Timestamp) -> BoxFuture<'static, Result<(), Error>> {
-        self.send(self.database.release_notices(now))
+        self.send(self.database.release_notices_beside(self.member(), now))
     }
 
     fn sweep(&self, kind: Sweep, before: Timestamp, limit: usize) -> BoxFuture<'static, Result<usize, Error>> {
