@@ -29,11 +29,11 @@ from hitl.client.errors import (
     Unavailable,
     UnexpectedResponse,
 )
+from hitl.client.health import Health, ServerHealth
 from hitl.client.models import (
     Accepted,
     Event,
     Grant,
-    Health,
     Interrupt,
     InterruptStatus,
     JournalEntry,
@@ -42,7 +42,6 @@ from hitl.client.models import (
     Notice,
     Page,
     Replay,
-    ServerHealth,
     Session,
     SessionStatus,
     SessionSummary,

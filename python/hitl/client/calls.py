@@ -15,10 +15,10 @@ from urllib.parse import quote
 
 import httpx2
 
+from hitl.client.health import Health
 from hitl.client.models import (
     Accepted,
     Grant,
-    Health,
     Interrupt,
     JournalEntry,
     Key,

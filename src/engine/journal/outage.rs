@@ -97,6 +97,8 @@ impl Engine {
             }
             match attempt().await {
                 Err(Error::StoreUnavailable(_)) if !stops => {}
+                // Whoever stops the server does not wait for what cannot be stored, however late it is found out.
+                Err(error @ Error::StoreUnavailable(_)) => return Err(error),
                 outcome => {
                     self.placement.work_on(turn, epoch);
                     return outcome;
