@@ -50,7 +50,9 @@ def told_of_adopting(adopted: dict[str, Any]) -> str:
         notices = _many(adopted["notices"], "notice")
         lines.append(f"- {notices} that the original may have sent, the first of {adopted['oldest_notice']}.")
     if adopted["under_way"]:
-        lines.append(f"- steps of {_many(adopted['under_way'], 'turn')} that {_were(adopted['under_way'])} at work.")
+        lines.append(
+            f"- steps of {_many(adopted['under_way'], 'turn')} that {_were(adopted['under_way'])} in a server's memory."
+        )
     if adopted["waiting"]:
         lines.append(f"- questions of {_many(adopted['waiting'], 'session')}, which somebody may have answered.")
     lines.append("Serve this database or the original, not both.")

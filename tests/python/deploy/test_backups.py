@@ -102,7 +102,7 @@ def test_what_may_happen_a_second_time_is_said() -> None:
     assert told_of_adopting(adopted).splitlines() == [
         "Adopted. What happened after the backup is not in it, and may happen again:",
         "- 2 notices that the original may have sent, the first of 2026-11-27.",
-        "- steps of 1 turn that was at work.",
+        "- steps of 1 turn that was in a server's memory.",
         "Serve this database or the original, not both.",
     ]
     assert "nothing to adopt" in told_of_adopting({"was_restored": False})
