@@ -4,27 +4,34 @@
     python -m benchmarks --full         # the one that docs/performance.md shows, an hour on a quiet machine
     python -m benchmarks --smoke        # does it work? figures mean nothing
 
-Prints tables and goals; writes `results.json`, `results.md` and a picture for each curve into `--out`. With `--docs`
-the tables and pictures go into docs/performance.md and docs/images/performance too.
+Prints tables and goals; writes `results.json`, `results.md` and a picture for each curve into a directory of `--out`
+for each part. With `--docs` tables and pictures go into docs/performance.md and docs/images/performance too, where what
+was not measured stays as it is.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import bench_contenders, bench_growth, bench_profile, bench_server, machine
+from benchmarks.contenders.table import Entry
 from benchmarks.page import write_page
 from benchmarks.report import Report
 
 RESULTS = machine.ROOT / "benchmarks" / "results"
 
-
-PARTS = ("server", "profile", "contenders", "growth")
+PARTS = {
+    "server": bench_server.TITLE,
+    "profile": bench_profile.TITLE,
+    "contenders": bench_contenders.TITLE,
+    "growth": bench_growth.TITLE,
+}
+"""Each part and its title, in the order of the page."""
 
 
 class Size(NamedTuple):
@@ -44,39 +51,32 @@ SIZES = {
 }
 
 
-def measure(parts: Sequence[str], name: str, only: str | None, environments: Path) -> Iterator[Report]:
-    """Those parts, at that size: what there is after each of them, since a full run of an hour may be cut short."""
-    entries = bench_contenders.chosen(only)  # a name that nobody has is told of now, not after the first parts
+def measure(part: str, name: str, entries: Sequence[Entry], environments: Path) -> Report:
+    """That part, at that size."""
     size, described = SIZES[name], machine.describe()
-    report = Report("", data={"machine": described, "sizes": {"contenders": asdict(size.contenders)}})
-
-    def so_far() -> Report:
-        machine.end(described)
-        report.machine = f"in a {name} run, {machine.in_words(described)}"
-        return report
-
-    if "server" in parts:
-        figures = bench_server.measure(size.runs, size.turns, size.seconds)
-        report.tables.append(figures.table())
-        report.goals += figures.goals()
-        report.data["server"] = figures.data()
-        yield so_far()
-    if "profile" in parts:
-        report.tables.append(bench_profile.measure(size.seconds))
-        yield so_far()
-    if "contenders" in parts:
-        with tempfile.TemporaryDirectory(dir=machine.scratch(), prefix="bench-") as scratch:
-            measured = bench_contenders.compare(entries, environments, Path(scratch), size.contenders)
-        report.tables += bench_contenders.tables(measured, size.contenders)
-        report.data["contenders"] = measured
-        report.goals += bench_contenders.goals(measured)
-        yield so_far()
-    if "growth" in parts:
-        paused, report.curves = bench_growth.measure(size.growth)
-        report.tables += [bench_growth.table(paused), *bench_growth.tables_of(report.curves)]
-        report.goals += bench_growth.goals(paused)
-        report.data["paused"] = [asdict(each) for each in paused]
-        yield so_far()
+    report = Report("", PARTS[part], data={"machine": described})
+    match part:
+        case "server":
+            figures = bench_server.measure(size.runs, size.turns, size.seconds)
+            report.tables.append(figures.table())
+            report.goals += figures.goals()
+            report.data["server"] = figures.data()
+        case "profile":
+            report.tables.append(bench_profile.measure(size.seconds))
+        case "contenders":
+            with tempfile.TemporaryDirectory(dir=machine.scratch(), prefix="bench-") as scratch:
+                measured = bench_contenders.compare(entries, environments, Path(scratch), size.contenders)
+            report.tables += bench_contenders.tables(measured, size.contenders)
+            report.data |= {"contenders": measured, "sizes": {"contenders": asdict(size.contenders)}}
+            report.goals += bench_contenders.goals(measured)
+        case "growth":
+            paused, report.curves = bench_growth.measure(size.growth)
+            report.tables += [bench_growth.table(paused), *bench_growth.tables_of(report.curves)]
+            report.goals += bench_growth.goals(paused)
+            report.data["paused"] = [asdict(each) for each in paused]
+    machine.end(described)
+    report.machine = f"in a {name} run, {machine.in_words(described)}"
+    return report
 
 
 def main() -> None:
@@ -93,16 +93,19 @@ def main() -> None:
     options = parser.parse_args()
     if not options.smoke:
         machine.refuse_debug_build()
-    chosen = "full" if options.full else "smoke" if options.smoke else "short"
-    try:
-        for report in measure(options.part or PARTS, chosen, options.only, options.environments):
-            report.write(options.out)
-            if options.docs:
-                write_page(report, machine.ROOT / "docs")
-    except bench_contenders.TooNoisyError as noisy:
-        raise SystemExit(str(noisy)) from noisy
-    print(report.text())
-    print(f"\nwritten to {options.out}")
+    size_name = "full" if options.full else "smoke" if options.smoke else "short"
+    entries = bench_contenders.chosen(options.only)  # a name that nobody has is told of before anything is measured
+    for part in options.part or PARTS:
+        try:
+            report = measure(part, size_name, entries, options.environments)
+        except bench_contenders.TooNoisyError as noisy:
+            raise SystemExit(str(noisy)) from noisy
+        # At once, since a full run of an hour may be cut short.
+        report.write(options.out / part)
+        if options.docs:
+            write_page(part, report, machine.ROOT / "docs")
+        print(report.text(), end="\n\n", flush=True)
+    print(f"written to {options.out}")
 
 
 if __name__ == "__main__":

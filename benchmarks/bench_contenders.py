@@ -32,6 +32,8 @@ from benchmarks.environments import interpreter
 from benchmarks.processes import children, family, family_cpu, family_memory, kill_left, own_cpu, started_at
 from benchmarks.report import Cell, Goal, Report, Table, middle, percentiles
 
+TITLE = "The common job"
+
 SETTLED = 0.02
 """How much memory may still change within a second to count as at rest."""
 TO_SETTLE = 15
@@ -454,7 +456,7 @@ def main() -> None:
         except TooNoisyError as noisy:
             raise SystemExit(str(noisy)) from noisy
     machine.end(described)
-    print(Report(machine.in_words(described), tables(measured, size), goals(measured)).text())
+    print(Report(machine.in_words(described), TITLE, tables(measured, size), goals(measured)).text())
 
 
 if __name__ == "__main__":

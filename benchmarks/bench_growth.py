@@ -26,6 +26,8 @@ from benchmarks.plot import Curve
 from benchmarks.report import Cell, Goal, Report, Table
 from benchmarks.served import Http, Served
 
+TITLE = "Growth"
+
 AGENT = "question_or_trivial"
 WARM_UP = 10
 SMALL = 1_000
@@ -274,7 +276,7 @@ def main() -> None:
     described = machine.describe()
     paused, curves = measure(SHORT if options.short else FULL)
     machine.end(described)
-    print(Report(machine.in_words(described), [table(paused), *tables_of(curves)], goals(paused)).text())
+    print(Report(machine.in_words(described), TITLE, [table(paused), *tables_of(curves)], goals(paused)).text())
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ from benchmarks.processes import Cost, children, family, of_ended_children, of_t
 from benchmarks.report import Report, Table
 from benchmarks.served import Served
 
+TITLE = "Where the CPU of a turn goes"
+
 THREADS = {
     "hitl-store-writ": "store: writer",
     "hitl-store-read": "store: readers",
@@ -114,7 +116,7 @@ def measure(seconds: float) -> Table:
         with tempfile.TemporaryDirectory(dir=machine.scratch(), prefix="bench-") as name:
             rows += profile(load, Path(name), seconds)
     head = ["load", "part", "program, ms", "kernel, ms", "pages touched first or copied"]
-    return Table("Where the CPU of a turn goes", head, rows, "For one turn, by the accounts of the operating system.")
+    return Table(TITLE, head, rows, "For one turn, by the accounts of the operating system.")
 
 
 def main() -> None:
@@ -126,7 +128,7 @@ def main() -> None:
     described = machine.describe()
     table = measure(options.seconds)
     machine.end(described)
-    print(Report(machine.in_words(described), [table]).text())
+    print(Report(machine.in_words(described), TITLE, [table]).text())
 
 
 if __name__ == "__main__":

@@ -25,6 +25,8 @@ from benchmarks.contenders.connections import Requests, drive_all
 from benchmarks.report import Cell, Goal, Report, Table, middle, percentiles
 from benchmarks.served import ROOT, Http, Served
 
+TITLE = "A server by itself"
+
 WARM_UP = 20
 SESSIONS = 32
 ISOLATIONS = ("process", "task")
@@ -67,7 +69,7 @@ class Figures:
         """All of them."""
         head = ["what", "p50, ms", "p95, ms", "p99, ms", "CPU, ms", "per second"]
         rows = [figure.row() for figure in self._figures.values()]
-        return Table("A server by itself", head, rows, "CPU is of the server and its workers, for one turn.")
+        return Table(TITLE, head, rows, "CPU is of the server and its workers, for one turn.")
 
     def goals(self) -> list[Goal]:
         """Those of turns and of answers."""
@@ -329,7 +331,7 @@ def main() -> None:
     described = machine.describe()
     figures = measure(options.runs, options.turns, options.seconds)
     machine.end(described)
-    print(Report(machine.in_words(described), [figures.table()], figures.goals()).text())
+    print(Report(machine.in_words(described), TITLE, [figures.table()], figures.goals()).text())
 
 
 if __name__ == "__main__":

@@ -62,10 +62,11 @@ class Table:
     rows: list[list[Cell]]
     notes: str = ""
 
-    def markdown(self) -> str:
-        lines = [f"## {self.title}", ""]
-        lines += [f"| {' | '.join(cells)} |" for cells in self._cells()]
-        lines.insert(3, f"|{'---|' * len(self.head)}")
+    def markdown(self, heading: bool = True) -> str:
+        lines = [f"| {' | '.join(cells)} |" for cells in self._cells()]
+        lines.insert(1, f"|{'---|' * len(self.head)}")
+        if heading:
+            lines = [f"### {self.title}", "", *lines]
         return "\n".join(lines) + (f"\n\n{self.notes}" if self.notes else "")
 
     def text(self) -> str:
@@ -86,9 +87,10 @@ class Table:
 
 @dataclass
 class Report:
-    """Everything of one run; `data` is what the JSON has besides."""
+    """Everything of one part; `data` is what the JSON has besides."""
 
     machine: str
+    title: str
     tables: list[Table] = field(default_factory=list)
     goals: list[Goal] = field(default_factory=list)
     curves: list[Curve] = field(default_factory=list)
@@ -98,19 +100,20 @@ class Report:
         """The goals first."""
         verdicts = [goal.verdict for goal in self.goals]
         counted = ", ".join(f"{verdicts.count(word)} {word}" for word in ("met", "missed", "not measured"))
-        goals = Table("Goals", ["what", "goal", "measured", ""], [goal.row() for goal in self.goals], f"{counted}.")
+        head = ["what", "goal", "measured", ""]
+        goals = Table(f"Goals: {self.title}", head, [goal.row() for goal in self.goals], f"{counted}.")
         return [goals, *self.tables] if self.goals else self.tables
 
     def text(self) -> str:
         """For the terminal."""
-        return "\n\n".join([*(table.text() for table in self.all_tables()), self.machine])
+        return "\n\n".join([self.title, *(table.text() for table in self.all_tables()), self.machine])
 
     def markdown(self, pictures: str) -> str:
         """`pictures` is where they are, from where this is written to."""
-        parts = [f"Measured {self.machine}."]
-        parts += [table.markdown() for table in self.all_tables()]
+        parts = [f"## {self.title}", f"Measured {self.machine}."]
+        parts += [table.markdown(table.title != self.title) for table in self.all_tables()]
         if self.curves:
-            parts.append("## Curves")
+            parts.append("### Curves")
             parts += [f"![{curve.title}]({pictures}{curve.name}.svg)" for curve in self.curves]
         return "\n\n".join(parts) + "\n"
 

@@ -14,8 +14,9 @@ from xml.etree import ElementTree
 
 import pytest
 
+from benchmarks.__main__ import PARTS
 from benchmarks.contenders.connections import Connection, Requests, drive, drive_all
-from benchmarks.page import BEGIN, END, write_page
+from benchmarks.page import marks, write_page
 from benchmarks.plot import Curve, svg
 from benchmarks.processes import cpu, family, family_cpu, family_memory
 from benchmarks.report import Goal, Report, Table, number, percentiles
@@ -166,24 +167,39 @@ def test_a_curve_without_points_is_refused() -> None:
         svg(Curve("growth", "Growth", "sessions", "ms"))
 
 
-def test_the_page_keeps_its_words_and_gets_new_figures(tmp_path: Path) -> None:
+def test_the_page_keeps_its_words_and_other_figures_and_gets_new_ones(tmp_path: Path) -> None:
     page = tmp_path / "performance.md"
-    page.write_text(f"before\n{BEGIN}\nold\n{END}\nafter\n")
+    begin, end = marks("server")
+    page.write_text(f"before\n{begin}\nold\n{end}\nafter\n")
     goal = Goal("turn", 4, "ms", 3)
-    write_page(Report("2026-01-02 on a machine", [Table("Turns", ["what"], [["turn"]])], [goal], [CURVE]), tmp_path)
+    tables = [Table("Turns", ["what"], [["turn"]]), Table("A server", ["what"], [["all of it"]])]
+    write_page("server", Report("2026-01-02 on a machine", "A server", tables, [goal], [CURVE]), tmp_path)
 
     text = page.read_text()
     assert text.startswith("before\n")
     assert text.endswith("after\n")
     assert "old" not in text
+    headings = [line for line in text.splitlines() if line.startswith("#")]
+    assert headings == ["## A server", "### Goals: A server", "### Turns", "### Curves"]
+    assert "Measured 2026-01-02 on a machine." in text
     assert "| turn | at most 4 ms | 3 ms | met |" in text
     assert "![Growth & more](images/performance/growth.svg)" in text
     assert (tmp_path / "images" / "performance" / "growth.svg").exists()
 
 
-def test_the_page_of_the_documents_has_a_place_for_figures_and_its_pictures() -> None:
+def test_a_page_without_a_place_for_a_part_is_left_as_it_is(tmp_path: Path) -> None:
+    page = tmp_path / "performance.md"
+    page.write_text("words\n")
+
+    with pytest.raises(ValueError, match="no place for the figures of growth"):
+        write_page("growth", Report("here", "Growth"), tmp_path)
+    assert page.read_text() == "words\n"
+
+
+def test_the_page_of_the_documents_has_a_place_for_each_part_and_its_pictures() -> None:
     text = (ROOT / "docs" / "performance.md").read_text()
 
-    assert text.index(BEGIN) < text.index(END)
+    places = [text.index(mark) for part in PARTS for mark in marks(part)]
+    assert places == sorted(places)
     pictures = re.findall(r"!\[[^]]*]\(([^)]*)\)", text)
     assert [picture for picture in pictures if not (ROOT / "docs" / picture).exists()] == []

@@ -28,18 +28,18 @@ pytestmark = [
 ]
 
 
-def run(out: Path, *arguments: str) -> dict[str, Any]:
-    """The results of a small run, as its JSON has them."""
-    command = [sys.executable, "-m", "benchmarks", "--smoke", "--out", str(out), *arguments]
+def run(out: Path, part: str, *arguments: str) -> dict[str, Any]:
+    """The results of a small run of that part, as its JSON has them."""
+    command = [sys.executable, "-m", "benchmarks", "--smoke", "--out", str(out), "--part", part, *arguments]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "load average" in done.stdout
-    results: dict[str, Any] = json.loads((out / "results.json").read_text())
+    results: dict[str, Any] = json.loads((out / part / "results.json").read_text())
     return results
 
 
 def test_every_contender_that_needs_no_installing_does_the_job(tmp_path: Path) -> None:
-    results = run(tmp_path, "--part", "contenders", "--only", WITHOUT_INSTALLING)
+    results = run(tmp_path, "contenders", "--only", WITHOUT_INSTALLING)
 
     assert set(results["contenders"]) == {
         "hitl, process",
@@ -58,13 +58,13 @@ def test_every_contender_that_needs_no_installing_does_the_job(tmp_path: Path) -
         assert contender["paused"]["memory_without"] > 0
     assert results["machine"]["cores"] > 0
     assert {goal["verdict"] for goal in results["goals"]} <= {"met", "missed"}
-    page = (tmp_path / "results.md").read_text()
+    page = (tmp_path / "contenders" / "results.md").read_text()
     assert "| a process a turn (forkserver) |" in page
     assert "durable: SQLite, WAL, synchronous=FULL" in page
 
 
 def test_a_server_by_itself_has_a_figure_for_every_goal(tmp_path: Path) -> None:
-    results = run(tmp_path, "--part", "server")
+    results = run(tmp_path, "server")
 
     assert results["goals"]
     assert [goal["what"] for goal in results["goals"] if goal["verdict"] == "not measured"] == [
@@ -73,9 +73,9 @@ def test_a_server_by_itself_has_a_figure_for_every_goal(tmp_path: Path) -> None:
 
 
 def test_a_profile_tells_every_part_of_a_turn_from_the_others(tmp_path: Path) -> None:
-    run(tmp_path, "--part", "profile")
+    run(tmp_path, "profile")
 
-    page = (tmp_path / "results.md").read_text()
+    page = (tmp_path / "profile" / "results.md").read_text()
     rows = [line.split(" | ") for line in page.splitlines() if line.startswith("| trivial turn, ")]
     parts = {part for _, part, *_ in rows}
     assert {"HTTP, engine, sockets", "store: writer", "workers", "zygote", "together"} <= parts
@@ -89,7 +89,7 @@ def test_a_profile_tells_every_part_of_a_turn_from_the_others(tmp_path: Path) ->
 
 
 def test_growth_draws_every_curve(tmp_path: Path) -> None:
-    results = run(tmp_path, "--part", "growth")
+    results = run(tmp_path, "growth")
 
     assert [point["count"] for point in results["paused"]] == [10, 50]
     assert set(results["curves"]) == {"paused", "sessions", "steps", "payload"}
