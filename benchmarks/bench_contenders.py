@@ -27,7 +27,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from benchmarks import machine
-from benchmarks.contenders.table import CONTENDERS, REFERENCE, Entry
+from benchmarks.contenders.table import CONTENDERS, DBOS_ON_POSTGRES, ON_POSTGRES, REFERENCE, Entry
 from benchmarks.environments import interpreter
 from benchmarks.processes import children, family, family_cpu, family_memory, kill_left, own_cpu, started_at
 from benchmarks.report import Cell, Goal, Report, Table, middle, percentiles
@@ -310,7 +310,6 @@ def tables(measured: dict[str, Any], size: Size) -> list[Table]:
     alone, together = best(measured, "one"), best(measured, "many")
     one: list[list[Cell]] = []
     many: list[list[Cell]] = []
-    against: list[list[Cell]] = []
     for name, contender in alone.items():
         row: list[Cell] = [_titled(contender)]
         row += [figure(contender, "one", "ask_ms", "p50")]
@@ -322,10 +321,6 @@ def tables(measured: dict[str, Any], size: Size) -> list[Table]:
         row += [figure(loaded, "many", "answer_ms", part) for part in ("p50", "p95", "p99")]
         row += [figure(loaded, "many", "cpu_ms"), figure(loaded, "many", "client_cpu_ms")]
         many.append([*row, paused["memory_each"] / 1024, paused["disk_each"] / 1024])
-        if REFERENCE in alone and name != REFERENCE:
-            answers = ratios(contender, alone[REFERENCE], "one", "answer_ms", "p50")
-            rates, cpu = (ratios(loaded, together[REFERENCE], "many", kind) for kind in ("pairs_per_second", "cpu_ms"))
-            against.append([name, *map(_spread, (answers, rates, cpu))])
     settings = "; ".join(
         f"{title}: {contender['rounds'][0]['settings']}"
         + (f" (paused sessions: {contender['paused']['settings']})" if _differs(contender) else "")
@@ -338,16 +333,22 @@ def tables(measured: dict[str, Any], size: Size) -> list[Table]:
     ]
     if len(alone) < len(measured):
         listed.append(_forms(measured))
-    if against:
-        listed.append(
-            Table(
-                f"Beside {REFERENCE}",
-                ["contender", "answer -> done p50", "pairs/s", "CPU a pair"],
-                against,
-                f"The contender's figure by that of {REFERENCE}: median of the rounds, least and greatest in brackets.",
-            )
-        )
-    return listed
+    listed += _beside(REFERENCE, alone, together, [name for name in alone if name != REFERENCE])
+    return listed + _beside(ON_POSTGRES, alone, together, [name for name in alone if name == DBOS_ON_POSTGRES])
+
+
+def _beside(reference: str, alone: dict[str, Any], together: dict[str, Any], names: Sequence[str]) -> list[Table]:
+    """Those contenders' figures by the reference's; nothing where either is missing."""
+    if reference not in alone or not names:
+        return []
+    rows: list[list[Cell]] = []
+    for name in names:
+        answers = ratios(alone[name], alone[reference], "one", "answer_ms", "p50")
+        pairs = ratios(together[name], together[reference], "many", "pairs_per_second")
+        cpu = ratios(together[name], together[reference], "many", "cpu_ms")
+        rows.append([name, *map(_spread, (answers, pairs, cpu))])
+    notes = f"The contender's figure by that of {reference}: median of the rounds, least and greatest in brackets."
+    return [Table(f"Beside {reference}", ["contender", "answer -> done p50", "pairs/s", "CPU a pair"], rows, notes)]
 
 
 def _titled(contender: dict[str, Any]) -> str:
@@ -400,6 +401,7 @@ def goals(measured: dict[str, Any]) -> list[Goal]:
         contender = together.get(f"hitl, {isolation}", {"rounds": []})
         found = figure(contender, "many", "pairs_per_second")
         listed.append(Goal(f"pause + resume, 32 clients, {isolation}", limit, "pairs/s", found, at_least=True))
+    listed += _goals_on_postgres(alone, together)
     if REFERENCE not in alone:
         return listed
     ours = together[REFERENCE]
@@ -419,6 +421,29 @@ def goals(measured: dict[str, Any]) -> list[Goal]:
                 "KiB",
                 ours["paused"]["memory_each"] / 1024,
             ),
+        ]
+    return listed
+
+
+def _goals_on_postgres(alone: dict[str, Any], together: dict[str, Any]) -> list[Goal]:
+    """By itself, and beside the other one that writes to PostgreSQL."""
+    if ON_POSTGRES not in alone:
+        return []
+    one, many = alone[ON_POSTGRES], together[ON_POSTGRES]
+    listed = [
+        Goal(f"{ON_POSTGRES}: answer -> done p50", 3.5, "ms", figure(one, "one", "answer_ms", "p50")),
+        Goal(f"{ON_POSTGRES}: CPU a pair, one client", 5.5, "ms", figure(one, "one", "cpu_ms")),
+        Goal(f"{ON_POSTGRES}: pairs/s, 32 clients", 250, "", figure(many, "many", "pairs_per_second"), at_least=True),
+    ]
+    if DBOS_ON_POSTGRES in alone:
+        theirs, loaded, beside = alone[DBOS_ON_POSTGRES], together[DBOS_ON_POSTGRES], f"of {DBOS_ON_POSTGRES}"
+        answers = middle(ratios(one, theirs, "one", "answer_ms", "p50"))
+        pairs = middle(ratios(many, loaded, "many", "pairs_per_second"))
+        cpu = middle(ratios(many, loaded, "many", "cpu_ms"))
+        listed += [
+            Goal(f"{ON_POSTGRES}: answer -> done p50, {beside}", 0.5, "times", answers),
+            Goal(f"{ON_POSTGRES}: pairs/s, 32 clients, {beside}", 3, "times", pairs, at_least=True),
+            Goal(f"{ON_POSTGRES}: CPU a pair, 32 clients, {beside}", 0.4, "times", cpu),
         ]
     return listed
 

@@ -1,4 +1,7 @@
-"""`hitl serve`, spoken to over HTTP. Arguments: the isolation, `sqlite`, `postgres` or `memory`, and flags of `hitl serve`."""
+"""`hitl serve`, spoken to over HTTP.
+
+Arguments: the isolation, `sqlite`, `postgres` or `memory`, and flags of `hitl serve`.
+"""
 
 from __future__ import annotations
 

@@ -38,9 +38,13 @@ _SOON = ("--park-after", "1")
 
 _LANGGRAPH = "LangGraph, SQLite saver"
 _RESTATE = "Restate"
+DBOS_ON_POSTGRES = "DBOS, Postgres"
 
 REFERENCE = "hitl, task"
 """What the others are compared with."""
+
+ON_POSTGRES = "hitl, task, Postgres"
+"""What the others that write to PostgreSQL are compared with besides: the same server, the same settings."""
 
 CONTENDERS = (
     Entry(
@@ -58,7 +62,7 @@ CONTENDERS = (
         paused=1_000,
         arguments_paused=("process", "postgres", *_SOON),
     ),
-    Entry("hitl, task, Postgres", "hitl_server", ("task", "postgres"), arguments_paused=("task", "postgres", *_SOON)),
+    Entry(ON_POSTGRES, "hitl_server", ("task", "postgres"), arguments_paused=("task", "postgres", *_SOON)),
     Entry("hitl, task, memory store", "hitl_server", ("task", "memory"), arguments_paused=("task", "memory", *_SOON)),
     Entry("hitl, in process", "hitl_run"),
     Entry("a process a turn (forkserver)", "forkserver", paused=40, clients_paused=4),
@@ -68,7 +72,7 @@ CONTENDERS = (
     Entry("LangGraph dev server", "langgraph_dev", environment="langgraph_dev", paused=300),
     # At the interval that is quick for one client, a few hundred that wait would do nothing but look.
     Entry("DBOS, SQLite", "dbos_workflow", ("sqlite", "0.01"), "dbos", paused=300, arguments_paused=("sqlite", "1")),
-    Entry("DBOS, Postgres", "dbos_workflow", ("postgres",), "dbos", paused=300),
+    Entry(DBOS_ON_POSTGRES, "dbos_workflow", ("postgres",), "dbos", paused=300),
     Entry(
         _RESTATE,
         "restate_service",
