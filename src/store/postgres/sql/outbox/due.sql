@@ -1,2 +1,2 @@
-WHERE due_at <= $1 AND origin <> ALL ($3::text[]) AND (SELECT home = here FROM hitl.meta, hitl.place)
+WHERE due_at <= $1 AND origin <> ALL ($3::text[]) AND (SELECT at_home FROM hitl.whereabouts)
 ORDER BY due_at, seq LIMIT $2

@@ -1,3 +1,3 @@
 SELECT (SELECT count(*) FROM hitl.outbox WHERE status = 'pending'),
        (SELECT created_at FROM hitl.outbox WHERE status = 'pending' ORDER BY seq LIMIT 1),
-       (SELECT home IS DISTINCT FROM here FROM hitl.meta, hitl.place)
+       (SELECT NOT at_home FROM hitl.whereabouts)

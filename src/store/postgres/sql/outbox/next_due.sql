@@ -1,3 +1,3 @@
 SELECT due_at FROM hitl.outbox
-WHERE due_at IS NOT NULL AND origin <> ALL ($1::text[]) AND (SELECT home = here FROM hitl.meta, hitl.place)
+WHERE due_at IS NOT NULL AND origin <> ALL ($1::text[]) AND (SELECT at_home FROM hitl.whereabouts)
 ORDER BY due_at LIMIT 1
