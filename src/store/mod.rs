@@ -86,7 +86,7 @@ pub type WriteJob = Box<dyn Fn(&mut dyn Transaction) -> Result<(), Error> + Send
 pub type ReadJob = Box<dyn Fn(&dyn Reader) -> Result<(), Error> + Send>;
 
 /// A store. [`Store::write`] and [`Store::read`] take their place in line when they are called, not when the future is
-/// first polled.
+/// first polled; but it may take that, or that it is dropped, or the next call, for the job to be run.
 pub trait Store: Send + Sync + 'static {
     /// Runs `job` in a transaction, again where the store refuses the commit, and resolves once it is durable. It changes
     /// what it is `about`, and nothing else.

@@ -53,6 +53,11 @@ impl Checkpoints {
         }))
     }
 
+    /// Whether there is a rest for the writer to copy after its next commit.
+    pub(super) fn has_rest(&self) -> bool {
+        self.is_copied.load(Ordering::Acquire)
+    }
+
     /// Called by the writer after a commit has been acknowledged.
     pub(super) fn after_commit(&self, connection: &Connection) -> rusqlite::Result<()> {
         if self.is_copied.swap(false, Ordering::AcqRel) {

@@ -192,3 +192,14 @@ impl<'c> Handle<'c> {
 pub(super) fn run(connection: &Connection, sql: &str) -> rusqlite::Result<()> {
     connection.prepare_cached(sql)?.execute([]).map(drop)
 }
+
+/// [`run`], unless another process would have to be waited for: whether it was run.
+pub(super) fn run_at_once(connection: &Connection, sql: &str) -> rusqlite::Result<bool> {
+    connection.busy_timeout(Duration::ZERO)?;
+    let ran = run(connection, sql);
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    match ran {
+        Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) => Ok(false),
+        ran => ran.map(|()| true),
+    }
+}

@@ -1,6 +1,7 @@
 //! The default store: one SQLite file that one server owns, or that several processes without a server share.
 //!
-//! One thread writes, and commits whatever has queued up meanwhile together ([`writer`]); two threads read
+//! There is one line for what is to be written ([`line`]) and one writer, which commits whatever has queued up meanwhile
+//! together ([`writer`]): on a thread of its own, or on that of whoever asks while nobody else does. Two threads read
 //! ([`readers`]); a fourth moves the write-ahead log into the file behind everybody's back ([`checkpoint`]). All of
 //! them sleep until they are given something to do.
 
@@ -12,6 +13,7 @@ pub(in crate::store) mod copying;
 mod entries;
 mod file;
 mod graphs;
+mod line;
 mod lock;
 mod log;
 mod migrations;
@@ -34,6 +36,7 @@ use std::sync::{Arc, Mutex, PoisonError, mpsc};
 
 use tokio::sync::{oneshot, watch};
 
+use self::line::WriteLine;
 use self::lock::Access;
 use self::queue::{JobResult, Queued, ReaderJob, WriterJob};
 use self::writer::Limits;
@@ -53,15 +56,24 @@ use sql;
 
 /// See the module.
 pub struct SqliteStore {
-    /// `None` once the store is closed. Dropping the senders is what ends the threads.
+    /// `None` once the store is closed. Dropping them is what ends the threads.
     queues: Mutex<Option<Queues>>,
     /// Set by the writer, which is the last of the threads to end.
     closed: watch::Receiver<Option<JobResult>>,
 }
 
 struct Queues {
-    writes: mpsc::Sender<Queued<WriterJob>>,
+    /// `None` where the store is only read.
+    writes: Option<Arc<WriteLine>>,
     reads: mpsc::Sender<Queued<ReaderJob>>,
+}
+
+impl Drop for Queues {
+    fn drop(&mut self) {
+        if let Some(writes) = &self.writes {
+            writes.close();
+        }
+    }
 }
 
 impl SqliteStore {
@@ -89,52 +101,71 @@ impl SqliteStore {
     pub fn open_read_only(path: &Path) -> Result<Self, OpenError> {
         let path: Arc<Path> = self::path::absolute(path)?.into();
         file::check_readable(&path)?;
-        let (writes, queued_writes) = mpsc::channel();
         let (reads, queued_reads) = mpsc::channel();
         let (closing, closed) = watch::channel(None);
         let readers = readers::start(&path, connection::open_for_reading, queued_reads, &Arc::default())?;
-        writer::refuse(readers, queued_writes, closing).map_err(|error| self::path::failed(&path, &error))?;
-        Ok(Self { queues: Mutex::new(Some(Queues { writes, reads })), closed })
+        writer::without(readers, closing).map_err(|error| self::path::failed(&path, &error))?;
+        Ok(Self { queues: Mutex::new(Some(Queues { writes: None, reads })), closed })
     }
 
     fn open_with(path: &Path, access: Access, limits: Limits) -> Result<Self, OpenError> {
         let file = file::StoreFile::open(path, access)?;
         let path: Arc<Path> = file.path().into();
         let failed = |error: std::io::Error| self::path::failed(&path, &error);
-        let (writes, queued_writes) = mpsc::channel();
         let (reads, queued_reads) = mpsc::channel();
         let (closing, closed) = watch::channel(None);
         let forms = Arc::default();
         let readers = readers::start(&path, connection::open_reader, queued_reads, &forms)?;
         let checkpoints = checkpoint::Checkpoints::start(&path, limits.log_pages).map_err(failed)?;
-        writer::start(file, limits, forms, readers, checkpoints, queued_writes, closing).map_err(failed)?;
-        Ok(Self { queues: Mutex::new(Some(Queues { writes, reads })), closed })
+        let writes = line::start(file, limits, forms, readers, checkpoints, closing).map_err(failed)?;
+        Ok(Self { queues: Mutex::new(Some(Queues { writes: Some(writes), reads })), closed })
     }
 
-    /// Puts a job into one of the lines, now.
-    fn enqueue<J: Send + 'static>(
-        &self,
-        line: impl FnOnce(&Queues) -> &mpsc::Sender<Queued<J>>,
-        job: J,
-    ) -> BoxFuture<'static, JobResult> {
+    /// Puts a job into the line of those that are to be written, now.
+    fn put_write(&self, job: WriterJob) -> BoxFuture<'static, JobResult> {
         let (reply, outcome) = oneshot::channel();
-        if let Some(queues) = self.queues.lock().unwrap_or_else(PoisonError::into_inner).as_ref() {
-            // A line whose thread is gone drops the job, and with it `reply`: the future below tells.
-            drop(line(queues).send(Queued { job, reply }));
-        }
+        let queued = Queued { job, reply };
+        let left = self.with_queues(|queues| match &queues.writes {
+            Some(line) => line.put(queued),
+            None => {
+                let refusal = Error::StoreUnavailable("the store is open for reading only".to_owned());
+                drop(queued.reply.send(Err(refusal)));
+                None
+            }
+        });
         Box::pin(async move {
-            outcome.await.unwrap_or_else(|_| Err(Error::StoreUnavailable("the store is closed".to_owned())))
+            if let Some(left) = left.flatten() {
+                left.commit();
+            }
+            told(outcome).await
         })
     }
+
+    /// Puts a job into the line of those that read, now.
+    fn put_read(&self, job: ReaderJob) -> BoxFuture<'static, JobResult> {
+        let (reply, outcome) = oneshot::channel();
+        self.with_queues(|queues| drop(queues.reads.send(Queued { job, reply })));
+        Box::pin(told(outcome))
+    }
+
+    /// `None` once the store is closed.
+    fn with_queues<T>(&self, put: impl FnOnce(&Queues) -> T) -> Option<T> {
+        self.queues.lock().unwrap_or_else(PoisonError::into_inner).as_ref().map(put)
+    }
+}
+
+/// What came of a job. A line that is gone has dropped it, and with it the sender.
+async fn told(outcome: oneshot::Receiver<JobResult>) -> JobResult {
+    outcome.await.unwrap_or_else(|_| Err(Error::StoreUnavailable("the store is closed".to_owned())))
 }
 
 impl Store for SqliteStore {
     fn write(&self, _about: About, job: WriteJob) -> BoxFuture<'static, JobResult> {
-        self.enqueue(|queues| &queues.writes, WriterJob::Write(job))
+        self.put_write(WriterJob::Write(job))
     }
 
     fn read(&self, job: ReadJob) -> BoxFuture<'static, JobResult> {
-        self.enqueue(|queues| &queues.reads, ReaderJob::Read(job))
+        self.put_read(ReaderJob::Read(job))
     }
 
     fn upkeep(&self) -> &dyn Upkeep {
@@ -155,10 +186,10 @@ impl Store for SqliteStore {
 
 impl LocalStore for SqliteStore {
     fn write_upkeep(&self, job: UpkeepWriteJob) -> BoxFuture<'static, JobResult> {
-        self.enqueue(|queues| &queues.writes, WriterJob::Upkeep(job))
+        self.put_write(WriterJob::Upkeep(job))
     }
 
     fn read_upkeep(&self, job: UpkeepReadJob) -> BoxFuture<'static, JobResult> {
-        self.enqueue(|queues| &queues.reads, ReaderJob::Upkeep(job))
+        self.put_read(ReaderJob::Upkeep(job))
     }
 }

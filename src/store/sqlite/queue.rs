@@ -18,7 +18,7 @@ pub(super) struct Queued<J> {
     pub(super) reply: oneshot::Sender<JobResult>,
 }
 
-/// What the writing thread runs.
+/// What the writer runs.
 pub(super) enum WriterJob {
     /// A job about one session.
     Write(WriteJob),

@@ -1,13 +1,14 @@
-//! The writing thread: group commit.
+//! The writer: group commit. It has a thread, and is lent to whoever asks while nobody else does ([`line`]).
 //!
-//! It takes the first job in line, begins a transaction, and runs the job; whatever has queued up meanwhile joins the
+//! It begins a transaction, takes the first job in line and runs it; whatever has queued up meanwhile joins the
 //! same transaction, within bounds, each job in a savepoint. One commit makes all of them durable, and only then each
 //! caller is told, in order. With one job in line that is one commit, with nothing added; under load the cost of
 //! syncing the disk is shared.
+//!
+//! [`line`]: super::line
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::mpsc::Receiver;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -16,8 +17,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::checkpoint::{self, Checkpoints};
 use super::connection::{self, Handle};
-use super::file::StoreFile;
-use super::lock::Access;
+use super::lock::{Access, Lock};
 use super::log;
 use super::queue::{JobResult, Queued, WriterJob};
 use super::trouble::Trouble;
@@ -35,51 +35,33 @@ pub(super) struct Limits {
     pub(super) time: Duration,
     /// From how many pages in the log on it is copied into the file.
     pub(super) log_pages: u32,
+    /// Up to how long a commit has taken after which whoever asks may make the next one.
+    pub(super) quick: Duration,
+    /// How many threads the runtime of whoever asks has at least, then.
+    pub(super) runtime_threads: usize,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { jobs: 512, time: Duration::from_millis(5), log_pages: 1024 }
+        // Most tests have one thread, and are to meet both ways.
+        let runtime_threads = if cfg!(test) { 1 } else { 2 };
+        let (time, quick) = (Duration::from_millis(5), Duration::from_millis(1));
+        Self { jobs: 512, time, log_pages: 1024, quick, runtime_threads }
     }
 }
 
-/// Starts the writing thread. It ends when `queue` is closed and empty: then it waits for the other threads, closes the
-/// file, gives up the right to it and reports through `closing`.
-pub(super) fn start(
-    file: StoreFile,
-    limits: Limits,
-    forms: Arc<KeptForms>,
-    readers: Vec<JoinHandle<()>>,
-    checkpoints: Checkpoints,
-    queue: Receiver<Queued<WriterJob>>,
-    closing: watch::Sender<Option<JobResult>>,
-) -> std::io::Result<()> {
-    let (mut connection, lock) = file.into_parts();
-    checkpoints.watch(&mut connection).map_err(std::io::Error::other)?;
-    let (path, access) = (lock.path().to_owned(), lock.access());
-    let trouble = Trouble::default();
-    let mut writer = Writer { path, access, limits, forms, connection: Some(connection), checkpoints, trouble };
-    Builder::new().name("hitl-store-write".to_owned()).spawn(move || {
-        while let Ok(first) = queue.recv() {
-            writer.batch(first, &queue);
-        }
-        let outcome = writer.close(readers);
-        drop(lock);
-        closing.send_replace(Some(outcome));
-    })?;
-    Ok(())
+/// On whose thread a batch is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum WrittenBy {
+    /// The writing thread's.
+    Thread,
+    /// That of whoever asked for it, which has other things to do.
+    Caller,
 }
 
-/// Starts a thread in the place of a writer, for a store that is only read: it refuses every job.
-pub(super) fn refuse(
-    readers: Vec<JoinHandle<()>>,
-    queue: Receiver<Queued<WriterJob>>,
-    closing: watch::Sender<Option<JobResult>>,
-) -> std::io::Result<()> {
-    Builder::new().name("hitl-store-refuse".to_owned()).spawn(move || {
-        while let Ok(Queued { reply, .. }) = queue.recv() {
-            drop(reply.send(Err(Error::StoreUnavailable("the store is open for reading only".to_owned()))));
-        }
+/// Starts a thread in the place of a writer's, for a store that is only read: it waits for the other ones to end.
+pub(super) fn without(readers: Vec<JoinHandle<()>>, closing: watch::Sender<Option<JobResult>>) -> std::io::Result<()> {
+    Builder::new().name("hitl-store-close".to_owned()).spawn(move || {
         closing.send_replace(Some(join(readers)));
     })?;
     Ok(())
@@ -96,10 +78,10 @@ fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) -> JobResult {
     outcome
 }
 
-struct Writer {
+/// See the module.
+pub(super) struct Writer {
     path: PathBuf,
     access: Access,
-    limits: Limits,
     forms: Arc<KeptForms>,
     /// `None` after a fault, until it could be opened anew.
     connection: Option<Connection>,
@@ -115,16 +97,51 @@ struct Ran {
 }
 
 impl Writer {
-    fn batch(&mut self, first: Queued<WriterJob>, queue: &Receiver<Queued<WriterJob>>) {
+    /// One that has the file which `connection` has open and `lock` keeps others from.
+    pub(super) fn new(
+        mut connection: Connection,
+        lock: &Lock,
+        forms: Arc<KeptForms>,
+        checkpoints: Checkpoints,
+    ) -> rusqlite::Result<Self> {
+        checkpoints.watch(&mut connection)?;
+        let (path, access) = (lock.path().to_owned(), lock.access());
+        Ok(Self { path, access, forms, connection: Some(connection), checkpoints, trouble: Trouble::default() })
+    }
+
+    /// Whether it can write at once: there is nothing to be put right, or to be copied, before.
+    pub(super) fn is_at_hand(&self) -> bool {
+        self.connection.is_some() && !self.checkpoints.has_rest()
+    }
+
+    /// Writes what is `next` in line, and after it, in one commit. Where another process writes, and whoever asked would
+    /// have to wait for that, nothing is taken from the line.
+    pub(super) fn batch(&mut self, next: impl Fn() -> Option<Queued<WriterJob>>, limits: Limits, by: WrittenBy) {
         let connection = match self.connection.take().map_or_else(|| self.recover(), Ok) {
             Ok(connection) => connection,
             Err(error) => {
                 self.tell(&error.to_string());
-                return drop(first.reply.send(Err(connection::unavailable(&error))));
+                if let Some(first) = next() {
+                    drop(first.reply.send(Err(connection::unavailable(&error))));
+                }
+                return;
             }
         };
+        faults::at(Point::StoreBegin);
+        let begun = match by {
+            WrittenBy::Thread => connection::run(&connection, BEGIN),
+            WrittenBy::Caller => match connection::run_at_once(&connection, BEGIN) {
+                Ok(true) => Ok(()),
+                Ok(false) => {
+                    self.connection = Some(connection);
+                    return;
+                }
+                Err(error) => Err(error),
+            },
+        };
         let mut ran = Vec::new();
-        match run_batch(&connection, &self.forms, self.limits, first, queue, &mut ran) {
+        let begun = begun.map_err(|error| error.to_string());
+        match run_batch(&connection, &self.forms, limits, begun, next, &mut ran) {
             Ok(()) => {
                 self.connection = Some(connection);
                 if self.trouble.is_over() {
@@ -136,7 +153,9 @@ impl Writer {
                     drop(reply.send(outcome));
                 }
                 faults::at(Point::StoreReplied);
-                self.checkpoint();
+                if by == WrittenBy::Thread || !self.checkpoints.has_rest() {
+                    self.checkpoint();
+                }
             }
             Err(reason) => {
                 // Nobody knows what of this is on the disk: a sync that failed once may "succeed" the next time
@@ -183,7 +202,8 @@ impl Writer {
         }
     }
 
-    fn close(mut self, readers: Vec<JoinHandle<()>>) -> JobResult {
+    /// Closes the file, once `readers` have ended.
+    pub(super) fn close(mut self, readers: Vec<JoinHandle<()>>) -> JobResult {
         faults::at(Point::StoreClose);
         let outcome = join(readers.into_iter().chain(self.checkpoints.stop()));
         let connection = self.connection.take().map_or_else(|| self.recover(), Ok);
@@ -194,20 +214,19 @@ impl Writer {
     }
 }
 
-/// Runs jobs and commits them. `Err` with the reason when it is not known what is durable; every job of `ran` failed
-/// then.
+/// Runs jobs in the transaction that has `begun`, and commits them. `Err` with the reason when it is not known what is
+/// durable; every job of `ran` failed then.
 fn run_batch(
     connection: &Connection,
     forms: &KeptForms,
     limits: Limits,
-    first: Queued<WriterJob>,
-    queue: &Receiver<Queued<WriterJob>>,
+    begun: Result<(), String>,
+    next: impl Fn() -> Option<Queued<WriterJob>>,
     ran: &mut Vec<Ran>,
 ) -> Result<(), String> {
     let began = Instant::now();
-    let mut job = Some(first);
-    faults::at(Point::StoreBegin);
-    let mut failed = connection::run(connection, BEGIN).err().map(|error| error.to_string());
+    let mut failed = begun.err();
+    let mut job = next();
     let mut undo = Undo::ALL;
     while let Some(queued) = job.take() {
         let mut outcome = Ok(());
@@ -222,7 +241,7 @@ fn run_batch(
         }
         ran.push(Ran { reply: queued.reply, outcome });
         if failed.is_none() && ran.len() < limits.jobs && began.elapsed() < limits.time {
-            job = queue.try_recv().ok();
+            job = next();
         }
     }
     match failed {

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use rusqlite::Connection;
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 use super::*;
@@ -27,14 +26,6 @@ async fn store_turn(store: &SqliteStore) {
         transaction.insert_turn(&turn(session_id(1), 1))
     });
     stored.await.unwrap();
-}
-
-/// From now on a commit that holds an event fails, although every statement in it succeeds.
-fn make_commits_of_events_fail(path: &Path) {
-    let sql = "CREATE TABLE nowhere (id INTEGER PRIMARY KEY);
-               CREATE TABLE broken (id INTEGER REFERENCES nowhere (id) DEFERRABLE INITIALLY DEFERRED);
-               CREATE TRIGGER breaks AFTER INSERT ON events BEGIN INSERT INTO broken (id) VALUES (7); END;";
-    Connection::open(path).unwrap().execute_batch(sql).unwrap();
 }
 
 #[tokio::test]

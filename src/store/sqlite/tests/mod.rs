@@ -4,6 +4,7 @@ mod copying;
 pub(super) mod disk;
 mod faults;
 mod kills;
+mod line;
 mod modes;
 mod opening;
 mod rows;
@@ -22,6 +23,14 @@ fn place() -> (tempfile::TempDir, PathBuf) {
 
 fn open(path: &Path) -> SqliteStore {
     SqliteStore::open(path).unwrap()
+}
+
+/// From now on a commit that holds an event fails, although every statement in it succeeds.
+fn make_commits_of_events_fail(path: &Path) {
+    let sql = "CREATE TABLE nowhere (id INTEGER PRIMARY KEY);
+               CREATE TABLE broken (id INTEGER REFERENCES nowhere (id) DEFERRABLE INITIALLY DEFERRED);
+               CREATE TRIGGER breaks AFTER INSERT ON events BEGIN INSERT INTO broken (id) VALUES (7); END;";
+    rusqlite::Connection::open(path).unwrap().execute_batch(sql).unwrap();
 }
 
 /// Runs the test `name` of this binary in a process of its own, with `variable` naming the store.
