@@ -17,6 +17,7 @@ use crate::store::postgres::migrating::{self, SchemaState};
 use crate::store::postgres::opening::{MIGRATIONS, NEWEST};
 use crate::store::postgres::servers::PostgresServers;
 use crate::store::presence::Presence;
+use crate::store::shared::options::OptionsDigests;
 use crate::store::shared::servers::{Registered, RunningNow, ServerId, ServerKind, ServerRole, ServerRow, ServerRows};
 use crate::store::signals::{HeldHere, OrphanedTurn, Signal, TurnTaker};
 use crate::store::upkeep::ReadyTurns;
@@ -85,7 +86,7 @@ async fn others_read_what_a_server_runs_as_it_came_and_as_it_says_with_each_beat
         agent: Some("a:b".to_owned()),
         serves_http: true,
         workers: 2,
-        options: Some("o".to_owned()),
+        options: Some(OptionsDigests::parse("o/r")),
         running: running(Some("v1"), None),
     };
     let me = ServerRow { role: role.clone(), ..somebody(ServerKind::Server) };
