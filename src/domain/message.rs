@@ -64,15 +64,15 @@ pub struct ChatMessage {
 pub struct Attachment {
     /// What it is: `image/png`, `application/pdf`.
     pub media_type: String,
+    /// What people call it. Stored before the bytes: lists read the beginning of a message alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Its bytes, base64; this or `url`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<String>,
     /// Where it is, for the model's provider to fetch: hitl never does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
-    /// What people call it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub name: Option<String>,
 }
 
 /// The longest name of an attachment where it is told or shown beside something else, in characters.

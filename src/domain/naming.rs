@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use serde::de::{Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::message::ChatMessage;
 
@@ -15,15 +15,25 @@ pub const TITLE_AMONG: usize = 8;
 const COMMON: [&str; 11] =
     ["agent", "app", "graph", "main", "root_agent", "run", "workflow", "Agent", "Graph", "LangGraph", "ReActAgent"];
 
-/// The title of a session that begins with a message: its text on one line, cut at a word. `None` where it has no text.
+/// The title of a session that begins with a message: its text on one line, cut at a word; of one without text the name of its
+/// first file, or what that is. `None` where it has neither.
 pub fn title_of(message: &ChatMessage) -> Option<String> {
-    title_in(message.content.as_deref()?)
+    message.content.as_deref().and_then(title_in).or_else(|| {
+        let is_image = message.base64_image.as_deref().is_some_and(|image| !image.is_empty());
+        let attached = message
+            .attachments
+            .iter()
+            .flatten()
+            .map(|file| FirstFile { is_image: file.media_type.starts_with(IMAGE), name: file.name.clone() });
+        is_image.then(FirstFile::image).into_iter().chain(attached).next().map(FirstFile::title)
+    })
 }
 
-/// The same of a message as stores have it, or of its beginning: an image may come after the text. What cannot be read has no title: a
-/// list is for those who look for something else.
+/// The same of a message as stores have it, or of its beginning: the bytes of a file come after all else. What cannot be read has no
+/// title: a list is for those who look for something else.
 pub fn title_of_stored(message: &str) -> Option<String> {
-    title_in(&content_of(message)?)
+    let Beginning { content, file } = beginning_of(message);
+    content.as_deref().and_then(title_in).or_else(|| file.map(FirstFile::title))
 }
 
 fn title_in(text: &str) -> Option<String> {
@@ -56,26 +66,56 @@ fn title_in(text: &str) -> Option<String> {
     (!title.is_empty()).then_some(title)
 }
 
-/// The member `content` of a message in JSON, of which the end may be missing.
-fn content_of(message: &str) -> Option<String> {
-    let mut content = None;
-    let whole = serde_json::Deserializer::from_str(message).deserialize_map(ContentIn(&mut content));
-    if content.is_some() || whole.is_ok() {
-        return content;
-    }
-    // The text itself is cut off, perhaps within a character that is escaped: twelve bytes at the most, for two halves.
-    (0..=12).find_map(|less| {
-        let end = message.len().checked_sub(less)?;
-        let text = format!("{}\"}}", message.get(..end)?);
-        serde_json::Deserializer::from_str(&text).deserialize_map(ContentIn(&mut content)).ok()?;
-        content.take()
-    })
+/// What a title is made of, as far as it was read.
+#[derive(Default)]
+struct Beginning {
+    content: Option<String>,
+    file: Option<FirstFile>,
 }
 
-/// Keeps the member `content`, also where what comes after it cannot be read.
-struct ContentIn<'c>(&'c mut Option<String>);
+/// The first of the files that are attached to a message.
+#[derive(Default)]
+struct FirstFile {
+    is_image: bool,
+    name: Option<String>,
+}
 
-impl<'de> Visitor<'de> for ContentIn<'_> {
+/// What media types of images begin with.
+const IMAGE: &str = "image/";
+
+impl FirstFile {
+    fn image() -> Self {
+        Self { is_image: true, name: None }
+    }
+
+    fn title(self) -> String {
+        let word = if self.is_image { "An image" } else { "A file" };
+        self.name.as_deref().and_then(title_in).unwrap_or_else(|| word.to_owned())
+    }
+}
+
+/// What there is of it in a message in JSON, of which the end may be missing.
+fn beginning_of(message: &str) -> Beginning {
+    let mut found = Beginning::default();
+    let whole = serde_json::Deserializer::from_str(message).deserialize_map(BeginningIn(&mut found));
+    if found.content.is_some() || found.file.is_some() || whole.is_ok() {
+        return found;
+    }
+    // The text itself is cut off, perhaps within a character that is escaped: twelve bytes at the most, for two halves.
+    for less in 0..=12 {
+        let Some(text) = message.len().checked_sub(less).and_then(|end| message.get(..end)) else { continue };
+        let text = format!("{text}\"}}");
+        if serde_json::Deserializer::from_str(&text).deserialize_map(BeginningIn(&mut found)).is_ok() {
+            break;
+        }
+    }
+    found
+}
+
+/// Keeps what a title is made of, also where what comes after it cannot be read.
+struct BeginningIn<'b>(&'b mut Beginning);
+
+impl<'de> Visitor<'de> for BeginningIn<'_> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -84,10 +124,65 @@ impl<'de> Visitor<'de> for ContentIn<'_> {
 
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
         while let Some(name) = members.next_key::<String>()? {
-            if name == "content" {
-                *self.0 = members.next_value()?;
-            } else {
-                members.next_value::<IgnoredAny>()?;
+            match name.as_str() {
+                "content" => self.0.content = members.next_value()?,
+                "base64_image" => {
+                    let image = members.next_value::<Option<&str>>();
+                    // An error is one that is longer than what is read of the message.
+                    if !matches!(image, Ok(None | Some(""))) {
+                        self.0.file = Some(FirstFile::image());
+                    }
+                    image?;
+                }
+                "attachments" if self.0.file.is_none() => {
+                    members.next_value_seed(FirstFileIn(&mut self.0.file))?;
+                }
+                _ => {
+                    members.next_value::<IgnoredAny>()?;
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Keeps the first of attachments, also where what comes after its name cannot be read.
+struct FirstFileIn<'f>(&'f mut Option<FirstFile>);
+
+impl<'de> DeserializeSeed<'de> for FirstFileIn<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, attachments: D) -> Result<(), D::Error> {
+        attachments.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for FirstFileIn<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("attachments")
+    }
+
+    fn visit_unit<E>(self) -> Result<(), E> {
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut files: A) -> Result<(), A::Error> {
+        files.next_element_seed(FirstFileIn(self.0))?;
+        while files.next_element::<IgnoredAny>()?.is_some() {}
+        Ok(())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<(), A::Error> {
+        let file = self.0.insert(FirstFile::default());
+        while let Some(name) = members.next_key::<String>()? {
+            match name.as_str() {
+                "media_type" => file.is_image = members.next_value::<String>()?.starts_with(IMAGE),
+                "name" => file.name = members.next_value()?,
+                _ => {
+                    members.next_value::<IgnoredAny>()?;
+                }
             }
         }
         Ok(())
@@ -113,6 +208,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+    use crate::domain::message::Attachment;
 
     #[test]
     fn a_title_is_the_text_on_one_line() {
@@ -148,6 +244,51 @@ mod tests {
         {
             assert_eq!(title_of_stored(text), None, "{text}");
         }
+    }
+
+    fn of_files(base64_image: Option<&str>, files: &[(&str, Option<&str>)]) -> ChatMessage {
+        let file = |(media_type, name): &(&str, Option<&str>)| Attachment {
+            media_type: (*media_type).to_owned(),
+            name: name.map(str::to_owned),
+            data: Some("A".repeat(8_000)),
+            url: None,
+        };
+        ChatMessage {
+            base64_image: base64_image.map(str::to_owned),
+            attachments: Some(files.iter().map(file).collect()),
+            ..ChatMessage::default()
+        }
+    }
+
+    #[test]
+    fn a_message_of_files_alone_is_called_by_the_first_of_them() {
+        let (pdf, png) = (("application/pdf", Some(" Q3\n report.pdf")), ("image/png", None));
+        for (message, title) in [
+            (of_files(None, &[pdf, png]), Some("Q3 report.pdf")),
+            (of_files(None, &[png, pdf]), Some("An image")),
+            (of_files(None, &[("application/pdf", Some(" "))]), Some("A file")),
+            (of_files(Some(&"A".repeat(8_000)), &[pdf]), Some("An image")),
+            (of_files(Some(""), &[pdf]), Some("Q3 report.pdf")),
+            (of_files(None, &[]), None),
+            (ChatMessage { content: Some(" ".to_owned()), ..of_files(None, &[pdf]) }, Some("Q3 report.pdf")),
+            (ChatMessage { content: Some("Read it".to_owned()), ..of_files(None, &[pdf]) }, Some("Read it")),
+        ] {
+            let stored = serde_json::to_string(&message).unwrap();
+            assert_eq!(title_of(&message).as_deref(), title, "{stored}");
+            for beginning in [stored.as_str(), &stored[..stored.len().min(4096)]] {
+                assert_eq!(title_of_stored(beginning).as_deref(), title, "{beginning}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_was_stored_with_its_name_after_its_bytes_is_called_by_what_it_is_where_only_the_beginning_is_read() {
+        let data = "A".repeat(8_000);
+        let stored = json!({"content": null, "attachments": [{"media_type": "a/b", "data": data}]})
+            .to_string()
+            .replace("}]", ",\"name\":\"a.b\"}]");
+        assert_eq!(title_of_stored(&stored).as_deref(), Some("a.b"));
+        assert_eq!(title_of_stored(&stored[..4096]).as_deref(), Some("A file"));
     }
 
     #[test]

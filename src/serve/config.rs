@@ -17,6 +17,7 @@ use crate::engine::settings::Settings;
 use crate::faults;
 #[cfg(doc)]
 use crate::server::HttpSettings;
+use crate::store::shared::options::OptionsDigests;
 use crate::store::shared::servers::{RunningNow, ServerRole};
 use crate::supervisor::settings::{self, Isolation, SupervisorSettings};
 
@@ -182,36 +183,91 @@ impl Config {
         }
     }
 
-    /// The digest of the options that decide what becomes of a session, and should be the same at all servers, whichever it
-    /// comes to. Not of what a server does for itself, such as its workers; of secrets only whether there are any.
-    fn options(&self) -> String {
-        let of_sessions = digest::of(&json!({
-            "ttl": self.ttl,
-            "timeout": self.timeout,
-            "interrupt_ttl": self.interrupt_ttl,
-            "suspended_ttl": self.suspended_ttl,
-            "max_recoveries": self.max_recoveries,
-            "keep_journal": self.keep_journal,
-            "max_payload": self.max_payload,
-            "prevent_self_approval": self.prevent_self_approval,
-            "webhook_allow_private": self.webhook_allow_private,
-            "webhooks": self.webhooks,
-            "webhook_retries": self.webhook_retries,
-            "remind_after": self.remind_after,
-            "webhook_secret": self.webhook_secret.is_some(),
-        }));
-        if !self.takes_requests {
-            return of_sessions;
+    /// The digests of the options that should be the same at all servers, whichever a session or a request comes to. Not of what a
+    /// server does for itself, such as its workers; of secrets only whether there are any.
+    fn options(&self) -> OptionsDigests {
+        // Each is sorted: a new one has to be, too.
+        let Self {
+            // What becomes of a session.
+            ttl,
+            timeout,
+            interrupt_ttl,
+            suspended_ttl,
+            max_recoveries,
+            keep_journal,
+            max_payload,
+            prevent_self_approval,
+            webhook_allow_private,
+            webhooks,
+            webhook_retries,
+            remind_after,
+            webhook_secret,
+            // What becomes of a request.
+            max_sessions,
+            allow_custom_ids,
+            max_value,
+            allow_import,
+            api_key,
+            state_key,
+            takes_requests,
+            // What it is for, of which its row says more than a digest.
+            agent: _,
+            no_workers: _,
+            policy: _,
+            // Where it is.
+            python: _,
+            working_dir: _,
+            environment: _,
+            host: _,
+            port: _,
+            store: _,
+            // How it does by itself what it has to do, and for how many.
+            isolation: _,
+            workers: _,
+            queue: _,
+            park_after: _,
+            hold: _,
+            max_warm: _,
+            start_timeout: _,
+            worker_timeout: _,
+            shutdown_timeout: _,
+            // Whom it lets in, of those who reach this one.
+            max_body: _,
+            max_connections: _,
+            max_connections_per_address: _,
+            max_requests_per_key: _,
+            allowed_hosts: _,
+            insecure: _,
+            rate_limit: _,
+            ui: _,
+        } = self;
+        let of_sessions = json!({
+            "ttl": ttl,
+            "timeout": timeout,
+            "interrupt_ttl": interrupt_ttl,
+            "suspended_ttl": suspended_ttl,
+            "max_recoveries": max_recoveries,
+            "keep_journal": keep_journal,
+            "max_payload": max_payload,
+            "prevent_self_approval": prevent_self_approval,
+            "webhook_allow_private": webhook_allow_private,
+            "webhooks": webhooks,
+            "webhook_retries": webhook_retries,
+            "remind_after": remind_after,
+            "webhook_secret": webhook_secret.is_some(),
+        });
+        let of_requests = json!({
+            "max_sessions": max_sessions,
+            "allow_custom_ids": allow_custom_ids,
+            "max_value": max_value,
+            "allow_import": allow_import,
+            "api_key": api_key.is_some(),
+            "state_key": state_key.is_some(),
+        });
+        OptionsDigests {
+            of_sessions: digest::of(&of_sessions),
+            of_requests: takes_requests.then(|| digest::of(&of_requests)),
         }
-        let of_requests = digest::of(&json!({
-            "max_sessions": self.max_sessions,
-            "allow_custom_ids": self.allow_custom_ids,
-            "max_value": self.max_value,
-            "allow_import": self.allow_import,
-            "api_key": self.api_key.is_some(),
-            "state_key": self.state_key.is_some(),
-        }));
-        format!("{of_sessions}/{of_requests}")
     }
 
     /// What the supervisor of worker processes is told of it.
@@ -246,4 +302,99 @@ pub(super) fn share(set: usize, connections: usize) -> usize {
 /// None that ends, where it is more than time can tell.
 pub(super) fn seconds(seconds: f64) -> Duration {
     Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    /// Those that decide what becomes of a session.
+    const OF_SESSIONS: [&str; 13] = [
+        "ttl",
+        "timeout",
+        "interrupt_ttl",
+        "suspended_ttl",
+        "max_recoveries",
+        "keep_journal",
+        "max_payload",
+        "prevent_self_approval",
+        "webhook_allow_private",
+        "webhooks",
+        "webhook_retries",
+        "remind_after",
+        "webhook_secret",
+    ];
+    /// Those that decide what becomes of a request.
+    const OF_REQUESTS: [&str; 6] =
+        ["max_sessions", "allow_custom_ids", "max_value", "allow_import", "api_key", "state_key"];
+
+    const OPTIONS: &str = r#"{
+        "agent": "app:agent", "python": "python3", "working_dir": "/", "environment": {}, "isolation": "process",
+        "host": "127.0.0.1", "port": 8000, "store": "memory", "policy": null, "workers": 4, "no_workers": false,
+        "takes_requests": true, "queue": 100, "max_sessions": 0, "allow_custom_ids": false, "ttl": 3600,
+        "timeout": 0, "interrupt_ttl": 0, "suspended_ttl": 0, "park_after": 60, "hold": 5, "max_warm": 64,
+        "start_timeout": 60, "worker_timeout": 60, "max_recoveries": 3, "keep_journal": 0, "max_payload": 16384,
+        "max_value": 65536, "max_body": 1048576, "max_connections": 0, "max_connections_per_address": 0,
+        "max_requests_per_key": 0, "shutdown_timeout": 10, "allowed_hosts": [], "insecure": false,
+        "prevent_self_approval": false, "rate_limit": 0, "ui": false, "api_key": null, "webhook_secret": null,
+        "allow_import": false, "state_key": null, "webhook_allow_private": false, "webhooks": [],
+        "webhook_retries": 5, "remind_after": 0
+    }"#;
+
+    fn options() -> Value {
+        serde_json::from_str(OPTIONS).unwrap()
+    }
+
+    fn digests(options: &Value) -> OptionsDigests {
+        serde_json::from_value::<Config>(options.clone()).unwrap().options()
+    }
+
+    fn other(name: &str, value: &Value) -> Value {
+        match value {
+            Value::Bool(is_so) => json!(!is_so),
+            Value::Number(number) => json!(number.as_u64().unwrap() + 1),
+            Value::Array(_) => json!(["https://example.com"]),
+            Value::Object(_) => json!({"NAME": "value"}),
+            _ if name == "isolation" => json!("task"),
+            _ => json!("another"),
+        }
+    }
+
+    #[test]
+    fn the_digests_are_of_what_should_be_the_same_at_all_servers_and_of_nothing_else() {
+        let told = options();
+        let before = digests(&told);
+        for (name, value) in told.as_object().unwrap() {
+            let mut changed = told.clone();
+            changed[name] = other(name, value);
+            let after = digests(&changed);
+            let differ = [before.of_sessions != after.of_sessions, before.of_requests != after.of_requests];
+            let name = name.as_str();
+            // Who takes none says nothing of requests.
+            let expected = [OF_SESSIONS.contains(&name), OF_REQUESTS.contains(&name) || name == "takes_requests"];
+            assert_eq!(differ, expected, "{name}");
+        }
+        assert!(OF_SESSIONS.iter().chain(&OF_REQUESTS).all(|name| told.get(name).is_some()));
+    }
+
+    #[test]
+    fn of_a_secret_they_say_whether_there_is_one_and_not_which() {
+        let with = |secret: &str| {
+            let mut told = options();
+            for name in ["api_key", "webhook_secret", "state_key"] {
+                told[name] = json!(secret);
+            }
+            digests(&told)
+        };
+        assert_eq!(with("one"), with("another"));
+    }
+
+    #[test]
+    fn a_server_that_takes_no_requests_says_nothing_of_what_becomes_of_them() {
+        let mut told = options();
+        told["takes_requests"] = json!(false);
+        assert_eq!(digests(&told), OptionsDigests { of_requests: None, ..digests(&options()) });
+    }
 }

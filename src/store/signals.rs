@@ -15,7 +15,7 @@ pub enum Signal {
     Ready,
     /// A new turn waits for whoever has a slot.
     NewTurn,
-    /// Keys or sign-ins have changed.
+    /// Something has changed that each process keeps in memory beside all sessions: keys, sign-ins, the policy that was pushed.
     Access,
     /// A process that had the store is gone: what it had is nobody's, and what it would have done next is everybody's.
     Departure,
@@ -73,6 +73,7 @@ pub struct OthersSnapshot {
     pub owned: Vec<OrphanedTurn>,
     /// Those of the turns in memory that are not this process's any more, or to whom others have written.
     pub moved: Vec<TurnId>,
-    /// Counts how often keys and sign-ins have changed.
+    /// Counts how often something has changed that each process keeps in memory beside all sessions: keys, sign-ins, the policy
+    /// that was pushed, or that the store is in use where it is now (`hitl store adopt`).
     pub access: u64,
 }

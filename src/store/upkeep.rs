@@ -6,6 +6,7 @@
 //! at a time, where there are several. A store that one process has for itself ([`LocalStore`]) does it with jobs over all
 //! that it holds.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::graphs::{
@@ -17,6 +18,7 @@ use super::record::{Due, PendingCount};
 use super::signals::{HeldHere, OrphanedTurn, OthersSnapshot, TurnTaker};
 use super::{BoxFuture, JobValue, Reader, Store, Transaction, finished};
 use crate::domain::audit::{Deed, Head};
+use crate::domain::journal::CodeVersion;
 use crate::domain::notice::Notice;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 
@@ -122,12 +124,19 @@ pub struct Totals {
 }
 
 /// Turns that wait for whoever has a slot.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ReadyTurns {
-    /// How many there are.
-    pub count: u64,
+    /// How many there are of each code that goes on with them first (`TurnCode::code`).
+    pub by_code: BTreeMap<Option<CodeVersion>, u64>,
     /// Since when the first of them could go on: of one whose server is gone, when it was written to last.
     pub since: Option<Timestamp>,
+}
+
+impl ReadyTurns {
+    /// How many there are.
+    pub fn count(&self) -> u64 {
+        self.by_code.values().sum()
+    }
 }
 
 /// What a local store finds over all it holds: see [`Upkeep`].

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -38,7 +39,7 @@ def list_(context: typer.Context, store: Store = None, json: AsJson = False) -> 
         print_json(found)
         return
     print_table(
-        ("NAME", "KIND", "STATUS", "HTTP", "TURNS", "BEAT", "VERSION", "AGENT"),
+        ("NAME", "KIND", "STATUS", "HTTP", "TURNS", "BEAT", "VERSION", "CODE", "AGENT"),
         (
             (
                 server["name"],
@@ -48,6 +49,7 @@ def list_(context: typer.Context, store: Store = None, json: AsJson = False) -> 
                 f"{server['running_workers']}/{server['max_workers']}" if server["max_workers"] else "none",
                 f"{server['silent_ms'] / 1000:.1f} s ago",
                 server["version"],
+                _short(server["code"]) or Text("-", style="dim"),
                 server["agent"] or Text("-", style="dim"),
             )
             for server in found
@@ -90,6 +92,11 @@ def _servers(address: str) -> list[dict[str, Any]]:
 
     with _store_errors():
         return _core.list_servers(address)
+
+
+def _short(code: str | None) -> str | None:
+    """A code for people: of a digest its beginning, as the label of a metric has it."""
+    return None if code is None else re.sub(r"\A([0-9a-f]{8})[0-9a-f]{8}(?=/|\Z)", r"\1", code)[:40]
 
 
 def _status(server: dict[str, Any]) -> str:

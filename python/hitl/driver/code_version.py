@@ -21,26 +21,31 @@ def code_version(agent: LoadedAgent, paths: Iterable[str] = ()) -> str:
     """What ``@hitl.agent(version=...)`` says, else a digest of the application's own sources: 16 hex digits.
 
     Those are the modules imported so far whose files lie under the working directory or one of ``paths``, without the
-    standard library, installed packages and hitl itself.
+    standard library, installed packages and hitl itself; and those of the agent's own package, also where that is
+    installed or lies elsewhere.
     """
     if agent.options.version is not None:
         return agent.options.version
     digest = hashlib.sha256()
-    for name, file in sorted(_own_modules(paths)):
+    package = None if agent.module is None else agent.module.partition(".")[0]
+    for name, file in sorted(_own_modules(paths, package)):
         for part in (name.encode(), _content(file)):
             digest.update(len(part).to_bytes(8, "big"))
             digest.update(part)
     return digest.hexdigest()[:_DIGITS]
 
 
-def _own_modules(paths: Iterable[str]) -> Iterator[tuple[str, str]]:
-    """Names and files of the application's modules."""
+def _own_modules(paths: Iterable[str], package: str | None) -> Iterator[tuple[str, str]]:
+    """Names and files of the application's modules, those of ``package`` wherever they are."""
     roots = {spelling for path in (os.curdir, *paths) for spelling in _spellings(path)}
     foreign = {spelling for path in _library_folders() for spelling in _spellings(path)}
     for name, module in list(sys.modules.items()):
         # What stands in sys.modules is not always a module, and a lazy one may run code when it is looked at.
         file = getattr(module, "__dict__", {}).get("__file__")
         if not isinstance(file, str) or _is_hitl(name, module):
+            continue
+        if name.partition(".")[0] == package:
+            yield name, file
             continue
         if _is_installed(file, foreign):
             continue

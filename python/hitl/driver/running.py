@@ -107,8 +107,10 @@ class RunningTurn:
         """The session is settled without us: stop the agent and say nothing more. Where it is not, the turn goes on
         elsewhere."""
         self._stop(DROPPED["cancel"])
-        if self.turn.watcher is not None and is_settled:
-            self.turn.watcher.cancelled()
+        if is_settled:
+            self.turn.order.records.tell_past()  # nothing of it is repeated any more
+            if self.turn.watcher is not None:
+                self.turn.watcher.cancelled()
         self.turn.close()
         self._agent_task.cancel()
 

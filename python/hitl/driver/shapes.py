@@ -148,6 +148,8 @@ class LoadedAgent:
     resources_are_given: bool = False
     """Whether they are in the place of all that agents declare."""
     context_from: ContextFrom | None = None
+    module: str | None = None
+    """Where it was imported from by name; None of one that was given as an object."""
 
     def given(self, owner: str, resources: Any = None, context_from: Any = None) -> LoadedAgent:
         """The same with what whoever runs it puts in the place of what it declares; None keeps that. TypeError, which

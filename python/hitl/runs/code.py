@@ -7,7 +7,7 @@ import sys
 from hitl.driver.code_version import code_version
 from hitl.driver.shapes import LoadedAgent
 
-_known: tuple[int, str] | None = None
+_known: tuple[int, str | None, str] | None = None
 
 
 def code_of(agent: LoadedAgent) -> str:
@@ -16,6 +16,6 @@ def code_of(agent: LoadedAgent) -> str:
     if agent.options.version is not None:
         return agent.options.version
     imported = len(sys.modules)
-    if _known is None or _known[0] != imported:
-        _known = (imported, code_version(agent))
-    return _known[1]
+    if _known is None or _known[:2] != (imported, agent.module):
+        _known = (imported, agent.module, code_version(agent))
+    return _known[2]

@@ -444,7 +444,7 @@ class Order:
 
     def _report(self) -> None:
         """Say that the turn awaits nothing but people and timers, if that is so and has not been said."""
-        if self._reported or self.records.unacknowledged:
+        if self._reported or self.records.unacknowledged or self.records.is_about_to_tell:
             return
         timers: list[PendingTimer] = [
             {"path": timer.path, "due": self._wall(timer.deadline)}

@@ -22,6 +22,13 @@ from hitl.journal.ports import InterruptRequest, StepIdentity
 T = TypeVar("T")
 
 
+agent_name: contextvars.ContextVar[str | None] = contextvars.ContextVar("hitl_agent_name", default=None)
+"""Name of the agent that works in this context, when it is not the turn's own (one called as a tool)."""
+
+agent_place: contextvars.ContextVar[str | None] = contextvars.ContextVar("hitl_agent_place", default=None)
+"""Where that agent is, when another one has its name too: see ``hitl.agents.namesakes``."""
+
+
 class AnySchedule(Protocol):
     """What the modules below ``hitl.turn.schedule`` know of a loop's ``Schedule``."""
 

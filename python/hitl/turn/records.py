@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from hitl.journal.account import add_usage
 from hitl.journal.outcomes import not_stored
 from hitl.journal.ports import InterruptRequest, StepIdentity, TurnPort, Wake
 from hitl.turn.places import AnyOrder
+from hitl.turn.schedule import OUTSIDE
 
 logger = logging.getLogger("hitl.turn")
 
@@ -54,27 +56,31 @@ class Records:
         self._unwanted: set[str] = set()
         """Questions that were withdrawn before their id was known."""
         self._sent_so_far = 0
-        self._untold: list[tuple[int, Callable[[], None]]] = []
+        self._untold: deque[tuple[int, Callable[[], None]]] = deque()
 
     # -- told elsewhere -------------------------------------------------------------------------------------------
 
     def when_past(self, tell: Callable[[], None]) -> None:
-        """Call ``tell`` once a replay only repeats what happens now: when the journal has something that comes after
-        it. Where the process is killed before, a replay comes by here as the first that tells."""
+        """Call ``tell``, outside of the turn, once a replay only repeats what happens now: when the journal has
+        something that comes after it. Where the process is killed before, a replay comes by here as the first that
+        tells. May be called in a thread."""
         self._untold.append((self._sent_so_far, tell))
 
     def tell_past(self, before: int | None = None) -> None:
         """All that was to be told has happened before something that is in the journal now; with ``before``: what had
         when that record was sent."""
-        untold, self._untold = self._untold, []
-        for sent, tell in untold:
-            if before is not None and sent >= before:
-                self._untold.append((sent, tell))
-                continue
+        while self._untold and (before is None or self._untold[0][0] < before):
+            _, tell = self._untold.popleft()
             try:
-                tell()
+                OUTSIDE.copy().run(tell)
             except Exception:  # no mistake of the turn's
                 logger.exception("what happened in a turn could not be told")
+
+    @property
+    def is_about_to_tell(self) -> bool:
+        """Whether something is to be told that may be past already: a turn that waits may have to leave memory before
+        it hears of that, and a replay would not tell it."""
+        return bool(self._untold and self._calls)
 
     @property
     def has_questions(self) -> bool:

@@ -2,7 +2,8 @@
 
 Internal. Tools, models and agents call ``current_turn()`` and then ``run_step`` or ``ask``; how a record reaches the
 journal is the business of the ``TurnPort`` that a worker, or a test, gives to the turn; when the turn is told what came
-of it is decided by its ``Order``; how the body of a step is run: ``hitl.turn.bodies``.
+of it is decided by its ``Order``; how the body of a step is run: ``hitl.turn.bodies``; how people are asked:
+``hitl.turn.questions``.
 
 The rule that everything here serves: a result or an answer is durably in the journal before the agent sees it, and
 what the agent sees is the decoded copy of what was stored. Nothing else may hand a value to the agent.
@@ -20,21 +21,22 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
 from typing import Any, TypeVar, cast
 
-from hitl.errors import HitlError, InterruptExpired, Parked, ToolRejected
+from hitl.errors import HitlError, Parked, ToolRejected
 from hitl.journal.account import Limits, RuleChanges, usage_of
-from hitl.journal.error_codec import decode_error, encode_error
-from hitl.journal.ports import ApprovalMembers, InterruptRequest, StepIdentity, TurnPort
+from hitl.journal.error_codec import encode_error
+from hitl.journal.ports import TurnPort
 from hitl.messages import ChatMessage
-from hitl.turn import bodies
+from hitl.turn import bodies, questions
 from hitl.turn.holding import DEFAULT_HOLD
 from hitl.turn.naming import StepNames
 from hitl.turn.order import Order
 from hitl.turn.permits import asked_inside, current_permit
 from hitl.turn.places import Place, StepScope, place_var
-from hitl.turn.reasking import Reader, TypedQuestions
+from hitl.turn.places import agent_name as agent_name
+from hitl.turn.places import agent_place as agent_place
+from hitl.turn.reasking import TypedQuestions
 from hitl.turn.resources import Source, resources_at_work
 from hitl.turn.schedule import OUTSIDE, AwaitedFuture
-from hitl.turn.stopwatch import paused
 from hitl.turn.threads import ThreadCall, job, label
 from hitl.turn.threads import call_blocking as call_blocking
 from hitl.turn.waiting import location_of as location_of
@@ -51,12 +53,6 @@ numbered as without."""
 
 NOTHING = object()
 """No value was given, where None is one."""
-
-agent_name: contextvars.ContextVar[str | None] = contextvars.ContextVar("hitl_agent_name", default=None)
-"""Name of the agent that works in this context, when it is not the turn's own (one called as a tool)."""
-
-agent_place: contextvars.ContextVar[str | None] = contextvars.ContextVar("hitl_agent_place", default=None)
-"""Where that agent is, when another one has its name too: see ``hitl.agents.namesakes``."""
 
 
 def current_turn(caller: str = "this") -> Turn:
@@ -400,106 +396,9 @@ class Turn:
 
     # -- questions ------------------------------------------------------------------------------------------------
 
-    async def ask(
-        self,
-        type: str,
-        payload: dict[str, Any],
-        *,
-        message: str | None = None,
-        response_schema: dict[str, Any] | None = None,
-        allowed_decisions: list[str] | None = None,
-        tool_call_id: str | None = None,
-        agent: str | None = None,
-        args_digest: str | None = None,
-        expires_in: float | None = None,
-        has_default: bool = False,
-        metadata: dict[str, Any] | None = None,
-        key: str | None = None,
-        location: str | None = None,
-        approval: ApprovalMembers | None = None,
-        approvers: tuple[str, ...] = (),
-        read: Reader | None = None,
-    ) -> Any:
-        """Open an interrupt and wait for its answer, a JSON value; or what ``read`` makes of the first that it takes.
-
-        ``payload`` is valid already (``_core.check_payload``). ``expires_in`` is in seconds. Raises InterruptExpired
-        when nobody answered in time, and the matching HitlError when the server refuses the question.
-        """
-        place = self.enter_call()
-        scope = place.step
-        while scope is not None:
-            scope.asked = True
-            scope = scope.outer
-        step = self.names.identify(place, "interrupt", type, key, location, {"payload": payload})
-        if tool_call_id is not None:
-            step["tool_call_id"] = tool_call_id
-        request = self.request(
-            type,
-            payload,
-            message=message,
-            response_schema=response_schema,
-            allowed_decisions=allowed_decisions,
-            tool_call_id=tool_call_id,
-            args_digest=args_digest,
-            expires_in=expires_in,
-            has_default=has_default,
-            metadata=metadata,
-        )
-        if approval is None and (stands_before := current_permit()) is not None:
-            stands_before.asked = request["lets_run"] = True
-        if approvers:
-            request["approvers"] = list(approvers)
-        if approval is not None:
-            request.update(approval)  # type: ignore[typeddict-item]  # its members are all members of a request
-        if agent is not None:
-            request["agent"] = agent
-        if (finished := place.finished(step["path"])) is not None:
-            return finished["answer"]
-        with paused():
-            if read is not None:
-                answer = await self.typed.ask(self, place, step, request, read)
-            else:
-                answer = await self.put(place.next_number(), step, request)
-        place.finish(step["path"], {"answer": answer})
-        return answer
-
-    def request(self, type: str, payload: dict[str, Any], **members: Any) -> InterruptRequest:
-        """A question of this turn, with members that are not as they mostly are."""
-        request: InterruptRequest = {
-            "type": type,
-            "payload": payload,
-            "message": None,
-            "response_schema": None,
-            "allowed_decisions": None,
-            "tool_call_id": None,
-            "agent": agent_name.get() or self.agent,
-            "args_digest": None,
-            "expires_in": None,
-            "has_default": False,
-            "metadata": None,
-        }
-        request.update(members)  # type: ignore[typeddict-item]  # all callers name members of a request
-        return request
-
-    async def put(self, number: int, step: StepIdentity, request: InterruptRequest) -> Any:
-        """Put one question and wait for its answer. ``number``: see ``Place.next_number``."""
-        path = step["path"]
-        claim = self.order.claim(step, False)[0]
-        future = self.order.expect(path, number)
-        if self.watcher is not None:
-            self.watcher.asks(step, request)
-        if claim == "live":
-            self.order.when_live(path, partial(self.order.records.send_ask, step, request), step)
-        try:
-            outcome = await future
-        except asyncio.CancelledError:
-            self.order.withdraw(path)
-            raise
-        if "answer" in outcome:
-            return outcome["answer"]
-        if "expired" in outcome:
-            raise InterruptExpired("nobody answered in time")
-        raise decode_error(outcome["error"])
+    ask = questions.ask
+    request = questions.request
+    put = questions.put
 
     # -- threads --------------------------------------------------------------------------------------------------
 

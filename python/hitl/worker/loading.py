@@ -7,6 +7,7 @@ import importlib.util
 import os
 import sys
 import traceback
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -38,7 +39,7 @@ def load_agent(spec: str) -> LoadedAgent:
         except AttributeError:
             raise AgentLoadError(f"{where} has no attribute {part!r}", _near(part, found)) from None
         where = f"{where}.{part}"
-    loaded = as_agent(found, spec)
+    loaded = replace(as_agent(found, spec), module=module_name)
     _prepare(loaded.target, spec)
     return loaded
 

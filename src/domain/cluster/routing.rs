@@ -28,6 +28,16 @@ pub fn routed_code(code: &str, python: &str) -> Option<CodeVersion> {
     }
 }
 
+/// The code for people and for figures: of a digest its beginning, of what its author calls it the first 32 characters.
+pub fn short_code(code: &str) -> String {
+    let (digest, python) = code.find('/').map_or((code, ""), |at| code.split_at(at));
+    let is_digit = |byte: u8| matches!(byte, b'0'..=b'9' | b'a'..=b'f');
+    match digest.get(..8) {
+        Some(beginning) if digest.len() == 16 && digest.bytes().all(is_digit) => format!("{beginning}{python}"),
+        _ => code.chars().take(32).collect(),
+    }
+}
+
 /// The code that has written to a journal last. Who took it up and wrote nothing has left only its name.
 pub fn recorder(journal: &[RecordedEntry]) -> Option<CodeVersion> {
     let (mut taker, mut writer) = (None, None);
@@ -180,6 +190,20 @@ pub(crate) mod tests {
         assert_eq!(by(&[taken("v1"), word(), answer(), taken("v2")]).as_deref(), Some("v1"));
         assert_eq!(by(&[taken("v1"), word(), taken("v2"), word()]).as_deref(), Some("v2"));
         assert_eq!(by(&[taken(""), word()]), None);
+    }
+
+    #[test]
+    fn a_digest_is_told_by_its_beginning_and_another_name_as_it_is() {
+        for (code, short) in [
+            ("607d493f6a53b60b", "607d493f"),
+            ("607d493f6a53b60b/3.14", "607d493f/3.14"),
+            ("2026-11-28", "2026-11-28"),
+            ("607d493f6a53b60g", "607d493f6a53b60g"),
+            ("release/607d493f", "release/607d493f"),
+        ] {
+            assert_eq!(short_code(code), short);
+        }
+        assert_eq!(short_code(&"ä".repeat(40)), "ä".repeat(32));
     }
 
     #[test]

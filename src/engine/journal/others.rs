@@ -189,7 +189,7 @@ impl Engine {
         if orphans.len() >= MOST_ORPHANS {
             // There may be more. Turns of other agents count too, where there are any.
             match self.telling.ready_turns().await {
-                Ok(ready) => seen.new = usize::try_from(ready.unwrap_or_default().count).unwrap_or(usize::MAX),
+                Ok(ready) => seen.new = usize::try_from(ready.unwrap_or_default().count()).unwrap_or(usize::MAX),
                 Err(error) => tracing::debug!(%error, "the turns that wait could not be counted"),
             }
         }

@@ -5,6 +5,8 @@
 //! what is delivered before the turn is at its worker is held. Everything that a worker is told about a turn (begin,
 //! delivery, park) is told under the one lock, in the order in which it happened.
 
+mod delivering;
+
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -19,7 +21,7 @@ use crate::engine::placement::deliveries::Queue;
 use crate::engine::placement::live_turn::{LiveTurn, Pause, WarmPause, millis};
 use crate::engine::ports::dispatch::{Delivery, TurnOrder};
 use crate::engine::ports::held::{Held, HeldTurn, Holder};
-use crate::faults::{self, Point, Rule};
+use crate::faults::Rule;
 use crate::store::signals::HeldHere;
 
 /// A turn at a worker, as a batch of its words finds it.
@@ -156,51 +158,6 @@ impl Placement {
         true
     }
 
-    /// See [`crate::engine::placement::deliveries::Ticket`].
-    pub fn announce(&self, turn: TurnId, epoch: u64, delivery: Delivery) {
-        self.lock().queues.entry(turn).or_default().announce(epoch, delivery);
-    }
-
-    /// It came to nothing.
-    pub fn withdraw(&self, turn: TurnId, epoch: u64, index: u64) {
-        if let Some(queue) = self.lock().queues.get_mut(&turn) {
-            queue.withdraw(epoch, index);
-        }
-    }
-
-    /// Something was `learnt` about what is announced to the turn: what is durable goes to it. The turn takes its slot
-    /// again and is at work. A turn that is yet to be claimed needs nothing: whoever claims it reads the journal.
-    pub fn deliver(&self, turn: TurnId, learnt: impl FnOnce(&mut Queue)) {
-        let mut turns = self.lock();
-        if let Some(queue) = turns.queues.get_mut(&turn) {
-            learnt(queue);
-            turns.flush(self, turn);
-        }
-    }
-
-    /// Entries of the turn at `epoch` itself are durable, from the first to the last of these, and so is all before them: that
-    /// goes to the turn before it hears of these.
-    pub fn appended(&self, turn: TurnId, epoch: u64, first: u64, last: u64) {
-        let mut turns = self.lock();
-        if let Some(live) = turns.at_workers.get_mut(&turn).filter(|live| live.epoch == epoch)
-            && first <= live.in_order
-        {
-            live.in_order = live.in_order.max(last + 1);
-        }
-        if let Some(queue) = turns.queues.get_mut(&turn) {
-            queue.are_durable_before(first, last);
-            turns.flush(self, turn);
-        }
-    }
-
-    /// Delivers what was kept waiting by what came to nothing.
-    pub fn deliver_all(&self) {
-        let mut turns = self.lock();
-        for turn in turns.queues.keys().copied().collect::<Vec<_>>() {
-            turns.flush(self, turn);
-        }
-    }
-
     /// The turns at workers, and how much of their journals is known here.
     pub fn held_here(&self) -> Vec<HeldHere> {
         let turns = self.lock();
@@ -231,22 +188,6 @@ impl Placement {
         let mut turns = self.lock();
         turns.recovering.remove(&turn);
         self.slots.put_first(turn, epoch);
-    }
-
-    /// These stand among the first `count` entries of the journal of the turn at `epoch`, whoever wrote them: what has not
-    /// reached it yet goes to it.
-    pub fn found(&self, turn: TurnId, epoch: u64, count: u64, found: Vec<Delivery>) {
-        let mut turns = self.lock();
-        let Some(live) = turns.at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) else { return };
-        live.in_order = live.in_order.max(count);
-        let known = live.has_heard_of();
-        let queue = turns.queues.entry(turn).or_default();
-        for delivery in found {
-            if known <= delivery.index() {
-                queue.found(epoch, delivery);
-            }
-        }
-        turns.flush(self, turn);
     }
 
     /// The turn at `epoch` has paused: its slot is free. Nothing happens where a delivery has come after the pause.
@@ -484,28 +425,6 @@ impl Placement {
 }
 
 impl Turns {
-    fn flush(&mut self, placement: &Placement, turn: TurnId) {
-        loop {
-            // Where others share the store, the one before it may be theirs, and is read first.
-            let known = self.at_workers.get(&turn).filter(|_| placement.is_shared()).map(|live| live.in_order);
-            let Some(queue) = self.queues.get_mut(&turn) else { break };
-            let Some((epoch, delivery)) = queue.next(known) else {
-                if known.is_some_and(|known| queue.has_gap(known)) {
-                    placement.gap.notify_one();
-                }
-                break;
-            };
-            if let Some(Claimed { held, .. }) = self.claimed.get_mut(&turn) {
-                held.push(delivery);
-            } else if self.at_workers.get(&turn).is_some_and(|live| live.epoch == epoch) {
-                hand_over(self, placement, turn, delivery);
-            }
-        }
-        if self.queues.get(&turn).is_some_and(Queue::is_empty) {
-            self.queues.remove(&turn);
-        }
-    }
-
     fn remove(&mut self, placement: &Placement, turn: TurnId, epoch: u64) -> bool {
         if self.at_workers.get(&turn).is_none_or(|live| live.epoch != epoch) {
             return false;
@@ -514,20 +433,5 @@ impl Turns {
             live.leave(placement, turn);
         }
         true
-    }
-}
-
-fn hand_over(turns: &mut Turns, placement: &Placement, turn: TurnId, delivery: Delivery) {
-    // What its order brought along is not given to it again, nor what it was given since.
-    let index = delivery.index();
-    let is_new = |live: &&mut LiveTurn| live.has_heard_of() <= index;
-    let Some(live) = turns.at_workers.get_mut(&turn).filter(is_new) else { return };
-    live.delivered = live.delivered.max(Some(index));
-    live.in_order = live.in_order.max(index + 1);
-    live.go_on(placement, turn);
-    if let Some(dispatch) = placement.dispatch.get() {
-        faults::at(Point::EngineDeliver);
-        dispatch.deliver(turn, delivery);
-        faults::at(Point::EngineDelivered);
     }
 }

@@ -1,11 +1,14 @@
 //! Figures for operators: what the engine counts, and what it can tell when it is asked.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use crate::domain::cluster::routing::short_code;
 use crate::domain::interrupt::Interrupt;
+use crate::domain::journal::CodeVersion;
 use crate::domain::{Error, answer};
 use crate::engine::telling::Notifier;
 use crate::engine::telling::figures::{Family, Figures, Labelled};
@@ -26,6 +29,10 @@ const REPLAY_TIMES: &[f64] = &[0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 10.0];
 const AGES: [&str; 4] = ["under_1m", "under_1h", "under_1d", "over_1d"];
 /// How many types are told apart; an author may make up any number of them.
 const TYPES: usize = 50;
+/// How many codes of turns that nobody has are told apart: turns of any number of releases may wait.
+const CODES: usize = 16;
+/// What the code is called that goes on with turns which have not begun, or which any code takes.
+const ANY_CODE: &str = "any";
 
 /// How an interrupt was decided.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -283,6 +290,25 @@ fn servers_by_status(servers: &[ServerSnapshot]) -> Family {
     Family { name: "hitl_cluster_servers", help, figures: Figures::Gauge(counts.into()) }
 }
 
+/// By the code that goes on with them first, each as people are told it; `any` is always there. Beyond [`CODES`] those of which
+/// there are the fewest are `other`.
+fn ready_by_code(by_code: &BTreeMap<Option<CodeVersion>, u64>) -> Family {
+    let mut most: Vec<(&str, u64)> =
+        by_code.iter().filter_map(|(code, count)| Some((code.as_deref()?, *count))).collect();
+    most.sort_by_key(|(_, count)| Reverse(*count));
+    let mut counts = BTreeMap::from([(ANY_CODE.to_owned(), by_code.get(&None).copied().unwrap_or_default())]);
+    for (place, (code, count)) in most.into_iter().enumerate() {
+        let code = if place < CODES { short_code(code) } else { "other".to_owned() };
+        *counts.entry(code).or_default() += count;
+    }
+    let of_code = |(code, count): (String, u64)| Labelled::one("code", &code, count);
+    Family {
+        name: "hitl_turns_ready",
+        help: "Turns of the store that could go on and are at no server, by the code that goes on with them first.",
+        figures: Figures::Gauge(counts.into_iter().map(of_code).collect()),
+    }
+}
+
 /// How many turns are in memory.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::engine) struct TurnsInMemory {
@@ -322,11 +348,7 @@ impl Notifier {
         if let Some(ready) = self.ready_turns().await? {
             let age = ready.since.map_or(0, |since| self.now().since(since).as_secs());
             families.extend([
-                Family::gauge(
-                    "hitl_turns_ready",
-                    "Turns of the store that could go on and are at no server.",
-                    ready.count,
-                ),
+                ready_by_code(&ready.by_code),
                 Family::gauge("hitl_ready_age_seconds", "For how long the first of them could have.", age),
                 Family::gauge(
                     "hitl_outbox_held",
@@ -367,5 +389,29 @@ impl Notifier {
             help: "Interrupts that wait, by type and age.",
             figures: Figures::Gauge(by_kind.into_iter().map(of_kind).collect()),
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(by_code: &BTreeMap<Option<CodeVersion>, u64>) -> Vec<(String, u64)> {
+        let Figures::Gauge(values) = ready_by_code(by_code).figures else { panic!("no gauge") };
+        values.into_iter().map(|mut it| (it.labels.remove(0).1, it.value)).collect()
+    }
+
+    #[test]
+    fn turns_that_nobody_has_are_told_apart_by_their_codes_up_to_sixteen_of_them() {
+        let some = |label: &str, count| (label.to_owned(), count);
+        assert_eq!(labels(&BTreeMap::new()), [some("any", 0)]);
+        let digest = |number: u64| Some(format!("{number:016x}/3.14"));
+        let same = BTreeMap::from([(digest(1), 3), (digest(2), 4), (None, 1)]);
+        assert_eq!(labels(&same), [some("00000000/3.14", 7), some("any", 1)]);
+
+        let release = |number: u64| (Some(format!("v{number:02}")), 100 - number);
+        let told = labels(&(1..=20).map(release).collect());
+        assert_eq!(told.len(), 18);
+        assert_eq!(told[1..3], [some("other", 83 + 82 + 81 + 80), some("v01", 99)]);
     }
 }

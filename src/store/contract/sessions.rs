@@ -236,24 +236,36 @@ fn turn_about(number: u128, turn: u128, text: &str) -> crate::store::record::Tur
 
 async fn a_session_is_called_by_the_first_message_that_was_sent_to_it(it: Fixture) {
     let image = ChatMessage { base64_image: Some("A".repeat(20_000)), ..message("What is\n this?") };
+    let attachment = Attachment {
+        media_type: "application/pdf".to_owned(),
+        name: Some("Q3 report.pdf".to_owned()),
+        data: Some("A".repeat(20_000)),
+        url: None,
+    };
+    let file = ChatMessage { attachments: Some(vec![attachment]), ..ChatMessage::default() };
     it.write(move |transaction| {
-        for number in 1..=4 {
+        for number in 1..=5 {
             transaction.insert_session(&session(number), &[])?;
         }
         transaction.insert_turn(&turn_about(1, 1, "Refund order 1042"))?;
         transaction.insert_turn(&turn_about(2, 2, &"word ".repeat(5_000)))?;
-        let turn = crate::store::record::Turn::new(turn_id(3), session_id(3), image.clone(), None, at(0));
-        transaction.insert_turn(&turn)
+        for (number, message) in [(3, &image), (5, &file)] {
+            let turn =
+                crate::store::record::Turn::new(turn_id(number), session_id(number), message.clone(), None, at(0));
+            transaction.insert_turn(&turn)?;
+        }
+        Ok(())
     })
     .await;
     let words = format!("{}…", ["word"; 16].join(" "));
-    let expected = [Some("Refund order 1042".to_owned()), Some(words), Some("What is this?".to_owned()), None];
+    let text = |title: &str| Some(title.to_owned());
+    let expected = [text("Refund order 1042"), Some(words), text("What is this?"), None, text("Q3 report.pdf")];
     assert_eq!(titles(&it).await, expected);
     // It stays, whatever comes, and whatever the agent makes of what it remembers.
     it.write(|transaction| {
         transaction.end_turn(turn_id(1), at(1))?;
         transaction.set_messages(session_id(1), &[message("A summary of what was said.")])?;
-        transaction.insert_turn(&turn_about(1, 5, "thanks"))
+        transaction.insert_turn(&turn_about(1, 6, "thanks"))
     })
     .await;
     assert_eq!(titles(&it).await, expected);

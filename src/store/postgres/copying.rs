@@ -34,12 +34,17 @@ pub(in crate::store) struct PostgresSource {
 impl PostgresSource {
     /// Alone: what comes after what is read would be lost.
     pub(in crate::store) async fn open(address: &PgAddress) -> Result<Self, OpenError> {
+        Self::open_within(address, LINKED_WITHIN).await
+    }
+
+    /// The same, with another time for the audit.
+    pub(super) async fn open_within(address: &PgAddress, linked: Duration) -> Result<Self, OpenError> {
         // First, so that no schema is made where there is none, and nothing is done to a standby.
         open_to_read(address).await?;
         let (first, _) = connect(address).await?;
         let alone = alone(address).await?;
         // What was told and is not bound yet has no place in the chain, and nobody else would bind it any more.
-        let backend = PostgresBackend::over(address, first, LINKED_WITHIN);
+        let backend = PostgresBackend::over(address, first, linked);
         backend.totals().await.map_err(|error| trouble(address, ServerTrouble::Unreachable(error.to_string())))?;
         let reader = reader(address).await?;
         let unlinked = reader.query_one(sql!("copying/unlinked"), &[]).await.and_then(|row| row.try_get(0));

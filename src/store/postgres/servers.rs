@@ -18,6 +18,7 @@ use crate::domain::Error;
 use crate::store::BoxFuture;
 use crate::store::open_error::{OpenError, ServerTrouble};
 use crate::store::rows::{self, Cells};
+use crate::store::shared::options::OptionsDigests;
 use crate::store::shared::servers::{
     OtherServer, Registered, RunningNow, ServerId, ServerKind, ServerRole, ServerRow, ServerRows,
 };
@@ -104,7 +105,7 @@ impl BeatConnection {
                     serves_http,
                     rows::count(workers),
                     running.code,
-                    options,
+                    options.map(|digests| digests.to_string()),
                     running.policy,
                 ],
             ),
@@ -200,7 +201,8 @@ fn other(row: &Row) -> Result<OtherServer, Error> {
     let workers = usize::try_from(workers).unwrap_or(usize::MAX);
     let (beat, silent): (u64, i64) = (cells.number()?, cells.plain()?);
     let (at_work, is_draining, started_at) = (cells.number()?, cells.plain()?, cells.plain()?);
-    let (code, options, policy) = (cells.plain()?, cells.plain()?, cells.plain()?);
+    let (code, options, policy): (_, Option<String>, _) = (cells.plain()?, cells.plain()?, cells.plain()?);
+    let options = options.as_deref().map(OptionsDigests::parse);
     let role = ServerRole { agent, serves_http, workers, options, running: RunningNow { code, policy } };
     let pid = u32::try_from(pid).unwrap_or_default();
     Ok(OtherServer {

@@ -75,9 +75,16 @@ impl Upkeep for PostgresBackend {
 
     fn ready_turns(&self) -> BoxFuture<'static, Result<Option<ReadyTurns>, Error>> {
         let ready = self.list("turns", SqlCall::new(sql!("turns/ready"), vec![]), |cells| {
-            Ok(ReadyTurns { count: cells.number()?, since: cells.time_or_none()? })
+            Ok((cells.plain()?, cells.number()?, cells.time_or_none()?))
         });
-        Box::pin(async move { Ok(Some(ready.await?.into_iter().next().unwrap_or_default())) })
+        Box::pin(async move {
+            let mut all = ReadyTurns::default();
+            for (code, count, since) in ready.await? {
+                all.by_code.insert(code, count);
+                all.since = all.since.into_iter().chain(since).min();
+            }
+            Ok(Some(all))
+        })
     }
 
     fn look(&self, taker: TurnTaker, held: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {

@@ -18,6 +18,7 @@ mod knowledge_reader;
 mod lanes;
 pub mod membership;
 mod notes;
+pub mod options;
 pub mod question;
 pub mod servers;
 mod whose;

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use crate::domain::Error;
 use crate::domain::journal::CodeVersion;
 use crate::store::BoxFuture;
+use crate::store::shared::options::OptionsDigests;
 
 /// One life of a process that has the store: nobody else, before or after, is called the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,9 +76,8 @@ pub struct ServerRole {
     pub serves_http: bool,
     /// How many turns may be at work there; 0 where it runs none.
     pub workers: usize,
-    /// The digest of the options that decide over sessions, whichever server has them; behind it, of one that takes requests,
-    /// a `/` and the digest of those that decide over requests.
-    pub options: Option<String>,
+    /// What it was told that others should be told, too; `None` of one that says nothing of it.
+    pub options: Option<OptionsDigests>,
     /// What may change while it is there.
     pub running: RunningNow,
 }
@@ -217,15 +217,15 @@ pub fn differences(servers: &[ServerSnapshot]) -> Vec<&'static str> {
     let versions: BTreeSet<_> = stay().map(|server| &server.version).collect();
     // One that runs no turns has none, and one of an earlier release says nothing of it.
     let codes: BTreeSet<_> = stay().filter_map(|server| server.row.role.running.code.as_ref()).collect();
-    let options: Vec<_> = stay().filter_map(|server| server.row.role.options.as_deref()).collect();
-    // Only those that take requests say something of these.
-    let parts = |place| options.iter().filter_map(|digests| digests.split('/').nth(place)).collect::<BTreeSet<_>>();
+    let options = || stay().filter_map(|server| server.row.role.options.as_ref());
+    let of_sessions: BTreeSet<_> = options().map(|digests| &digests.of_sessions).collect();
+    let of_requests: BTreeSet<_> = options().filter_map(|digests| digests.of_requests.as_ref()).collect();
     let policies: BTreeSet<_> = stay().map(|server| &server.row.role.running.policy).collect();
     let differ = [
         ("agent", agents.len() > 1),
         ("version", versions.len() > 1),
         ("code", codes.len() > 1),
-        ("options", parts(0).len() > 1 || parts(1).len() > 1),
+        ("options", of_sessions.len() > 1 || of_requests.len() > 1),
         ("policy", policies.len() > 1),
     ];
     differ.into_iter().filter_map(|(name, differs)| differs.then_some(name)).collect()
@@ -371,7 +371,8 @@ mod tests {
             let mut server = other(1, None);
             let text = |text: Option<&str>| text.map(str::to_owned);
             let running = RunningNow { code: text(code), policy: text(policy) };
-            server.row.role = ServerRole { options: text(options), running, ..ServerRole::default() };
+            server.row.role =
+                ServerRole { options: options.map(OptionsDigests::parse), running, ..ServerRole::default() };
             server.snapshot(Duration::ZERO, Duration::from_secs(1))
         };
         let full = server(Some("v1"), Some("o"), Some("p"));

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from contextlib import closing
 from pathlib import Path
 
@@ -58,6 +59,33 @@ def test_a_copy_says_what_it_has_copied_and_what_is_in_its_way(tmp_path: Path) -
     )
     assert "same store" in command("store", "copy", str(file), str(other), expect=2)
     assert "there is no store at" in command("store", "copy", str(tmp_path / "none.db"), str(other), expect=2)
+
+
+def test_a_database_of_another_schema_is_neither_copied_nor_copied_into(database: str, tmp_path: Path) -> None:
+    file = tmp_path / "hitl.db"
+    command("keys", "create", "ada", "--scope", "read", "--store", str(file))
+    command("migrate", "--store", database)
+    postgres.execute(database, "UPDATE hitl.meta SET schema = schema - 1")
+    for places in ((database, str(tmp_path / "other.db")), (str(file), database)):
+        said = command("store", "copy", *places, expect=2)
+        assert "has schema version" in said
+        assert "bring the schema up to date with hitl migrate" in said
+    assert not (tmp_path / "other.db").exists()
+    postgres.execute(database, "UPDATE hitl.meta SET schema = schema + 1")
+    assert json.loads(command("store", "copy", str(file), database))["rows"]["keys"] == 1
+
+
+def test_it_needs_the_rights_of_the_owner_and_not_those_of_a_server(database: str, tmp_path: Path) -> None:
+    file, role = tmp_path / "hitl.db", f"r_{uuid.uuid4().hex}"
+    command("keys", "create", "ada", "--scope", "read", "--store", str(file))
+    postgres.execute(database, f"CREATE ROLE {role} LOGIN")
+    try:
+        command("migrate", "--store", database, "--grants", role)
+        said = command("store", "copy", str(file), database.replace("postgres@", f"{role}@"), expect=2)
+        assert "does not let the user make or use the schema hitl" in said
+        assert postgres.execute(database, "SELECT count(*) FROM hitl.keys") == "0"
+    finally:
+        postgres.execute(database, f"DROP OWNED BY {role}; DROP ROLE {role}")
 
 
 def test_a_row_of_the_audit_that_is_gone_is_told_by_what_is_bound_to_it(database: str) -> None:

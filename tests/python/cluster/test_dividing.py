@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.python.cli.terminal import Terminal
 from tests.python.cluster.conftest import AGENT, Serve, begin_step, runs
 from tests.python.cluster.test_commands import command
 from tests.python.support import postgres
@@ -55,6 +56,18 @@ def test_servers_are_listed_with_what_they_do_and_one_ends_when_asked(serve: Ser
     eventually(lambda: runs(place), 2)
     Path(f"{place}.go").touch()
     assert third.api.wait(session_id)["response"]["content"] == "worked"
+
+
+def test_people_see_the_code_of_each_server_and_of_a_digest_its_beginning(serve: Serve, database: str) -> None:
+    serve(), serve(no_workers=True)
+    eventually(lambda: len(servers(database)), 2)
+    (code,) = [server["code"] for server in servers(database) if server["code"]]
+    assert re.fullmatch("[0-9a-f]{16}(/3.[0-9]+)?", code)
+    with Terminal("servers", "--store", database, columns=200) as screen:
+        assert screen.finish() == 0
+    heads, _, *rows = [line.split() for line in screen.seen.splitlines() if line.strip()]
+    assert heads[-2:] == ["CODE", "AGENT"]
+    assert [row[-2:] for row in rows] == [[code[:8] + code[16:], AGENT], ["-", AGENT]]
 
 
 def test_nobody_is_listed_and_nobody_ends_where_no_server_is(database: str) -> None:

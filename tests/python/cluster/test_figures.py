@@ -53,7 +53,10 @@ def states(api: Api) -> list[int]:
 
 
 def ready(api: Api) -> int:
-    return figures(api, "hitl_turns_ready")["hitl_turns_ready"]
+    """Turns that no server has, of which none has begun here."""
+    counted = figures(api, "hitl_turns_ready")
+    assert list(counted) == ['hitl_turns_ready{code="any"}']
+    return counted['hitl_turns_ready{code="any"}']
 
 
 def age(api: Api) -> int:

@@ -18,6 +18,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
+import kubernetes_validate
 import yaml
 
 from tests.python.cluster.proxy import Proxy
@@ -174,3 +175,116 @@ def caddy(compose: Json, servers: Mapping[str, Deployed], directory: Path, root:
         finally:
             process.terminate()
             assert process.wait(60) == 0, (directory / "caddy.log").read_text()
+
+
+# -- Compose -----------------------------------------------------------------------------------------------------------
+
+
+def assert_all_that_is_named_is_there(compose: Json, root: Path, secrets: str) -> None:
+    """What the services of a file in `root` name. Secrets are made by whoever deploys it: they are below that path."""
+    services: dict[str, Json] = compose["services"]
+    for service in services.values():
+        for kind in ("networks", "secrets", "configs"):
+            named = [one["source"] if isinstance(one, dict) else one for one in service.get(kind, [])]
+            assert set(named) <= compose[kind].keys()
+        volumes = [volume.split(":")[0] for volume in service.get("volumes", [])]
+        assert {volume for volume in volumes if not volume.startswith(".")} <= compose["volumes"].keys()
+        assert set(service.get("depends_on", {})) <= services.keys()
+        if "build" in service:
+            context = (root / service["build"]["context"]).resolve()
+            assert (context, (context / service["build"]["dockerfile"]).exists()) == (ROOT, True)
+    for kind in ("configs", "secrets"):
+        for one in compose[kind].values():
+            assert (root / one["file"]).exists() or one["file"].startswith(secrets)
+
+
+def assert_room_for_connections(compose: Json, connections: int) -> None:
+    """That the database has it, besides the three which are kept for its superuser."""
+    words = compose["services"]["postgres"]["command"]
+    assert int(words[words.index("-c") + 1].removeprefix("max_connections=")) - 3 >= connections
+
+
+def assert_time_to_end(service: Json) -> None:
+    """That a server ends by itself before it is killed."""
+    assert seconds(service["stop_grace_period"]) > float(service["environment"]["HITL_SHUTDOWN_TIMEOUT"])
+
+
+def fill(machine: Site, compose: Json, root: Path, service: Json, store: str) -> None:
+    """What the containers find: the policy of `service`, secrets for `store`, and a place for files."""
+    (policy,) = service["configs"]
+    machine.write(policy["target"], (root / compose["configs"][policy["source"]]["file"]).read_text())
+    machine.write("/run/secrets/api_key", f"{KEY}\n")
+    machine.write("/run/secrets/pgpass", machine.passfile("postgres:5432:hitl:hitl:x", store))
+    machine.place("/data").mkdir()
+
+
+# -- Kubernetes --------------------------------------------------------------------------------------------------------
+
+VERSIONS = ["1.30", "1.37"]
+SECRET: Json = manifest("kubernetes/secret.yaml.example")
+AGENT = """
+import hitl
+
+async def agent(message, state):
+    said = await hitl.interrupt({"type": "free", "question": "go on?"})
+    return hitl.ChatMessage.assistant_message(content=f"said {said}"), state
+"""
+"""`my_agent.py`, which pods run."""
+
+
+def validate(file: Path, version: str) -> None:
+    """Against the schema of that version."""
+    for document in yaml.safe_load_all(file.read_text()):
+        kubernetes_validate.validate(document, version, strict=True)
+
+
+def variables_of_container(container: Json, options: Json | None = None) -> dict[str, str]:
+    """Those of a container, which may have them from a ConfigMap."""
+    given: dict[str, str] = {}
+    for source in container.get("envFrom", []):
+        assert options is not None
+        assert source["configMapRef"]["name"] == options["metadata"]["name"]
+        given |= options["data"]
+    for variable in container["env"]:
+        if "value" in variable:
+            given[variable["name"]] = variable["value"]
+        else:
+            named = variable["valueFrom"]["secretKeyRef"]
+            assert named["name"] == SECRET["metadata"]["name"]
+            given[variable["name"]] = SECRET["stringData"][named["key"]]
+    return given
+
+
+def secrets_of_pod(pod: Json, site: Site) -> dict[str, str]:
+    """The files of the secret that a pod has mounted, as whoever deploys it would fill them."""
+    (container,) = pod["containers"]
+    volumes = {volume["name"]: volume for volume in pod["volumes"]}
+    assert volumes.keys() == {mount["name"] for mount in container["volumeMounts"]}
+    secret = volumes["secrets"]["secret"]
+    assert secret["secretName"] == SECRET["metadata"]["name"]
+    filled = SECRET["stringData"] | {"api_key": KEY}
+    filled["pgpass"] = site.passfile(filled["pgpass"], filled["store"])
+    return {item["path"]: filled[item["key"]] for item in secret["items"]}
+
+
+def place_of_mount(container: Json, name: str, site: Site) -> Path:
+    (there,) = [mount["mountPath"] for mount in container["volumeMounts"] if mount["name"] == name]
+    return site.place(there)
+
+
+def probe(container: Json, name: str, server: Deployed, port: str) -> int | None:
+    """What a probe gets of a container that listens at `port`: a status, or nothing."""
+    asked = container[name]
+    (named,) = [each for each in container["ports"] if each["name"] == asked["httpGet"]["port"]]
+    assert str(named["containerPort"]) == port
+    try:
+        with httpx2.Client(timeout=asked["timeoutSeconds"], trust_env=False, verify=False) as client:
+            return client.get(server.url + asked["httpGet"]["path"]).status_code
+    except httpx2.TransportError:
+        return None
+
+
+def assert_time_to_start(container: Json) -> None:
+    """That nobody kills a server that imports for two minutes."""
+    startup = container["startupProbe"]
+    assert startup["periodSeconds"] * startup["failureThreshold"] > 120

@@ -20,7 +20,11 @@ from tests.python.deploy.deployed import (
     Deployed,
     Site,
     answers,
+    assert_all_that_is_named_is_there,
+    assert_room_for_connections,
+    assert_time_to_end,
     caddy,
+    fill,
     is_healthy,
     manifest,
     seconds,
@@ -43,17 +47,7 @@ class TestFile:
             PyCompose.from_json(json.dumps({"services": {"hitl": {"image": "hitl", "stop_grace_perid": "30s"}}}))
 
     def test_what_services_name_is_there(self) -> None:
-        for service in SERVICES.values():
-            for kind in ("networks", "secrets", "configs"):
-                named = [one["source"] if isinstance(one, dict) else one for one in service.get(kind, [])]
-                assert set(named) <= COMPOSE[kind].keys()
-            volumes = [volume.split(":")[0] for volume in service.get("volumes", [])]
-            assert {volume for volume in volumes if not volume.startswith(".")} <= COMPOSE["volumes"].keys()
-            assert set(service.get("depends_on", {})) <= SERVICES.keys()
-        for kind in ("configs", "secrets"):
-            for one in COMPOSE[kind].values():
-                # Secrets are made by whoever deploys it.
-                assert (DEPLOY / one["file"]).exists() or one["file"].startswith("./secrets/")
+        assert_all_that_is_named_is_there(COMPOSE, DEPLOY, "./secrets/")
 
     def test_the_database_is_reached_by_the_servers_alone(self) -> None:
         assert COMPOSE["networks"]["database"] == {"internal": True}
@@ -65,15 +59,11 @@ class TestFile:
         assert [name for name, service in SERVICES.items() if "ports" in service] == ["caddy"]
 
     def test_the_database_has_room_for_what_servers_take(self) -> None:
-        words = SERVICES["postgres"]["command"]
-        most = int(words[words.index("-c") + 1].removeprefix("max_connections="))
-        # Three are kept for its superuser.
-        assert most - 3 >= 9 * (len(SERVERS) + 1)
+        assert_room_for_connections(COMPOSE, 9 * (len(SERVERS) + 1))
 
     @pytest.mark.parametrize("name", SERVERS)
     def test_a_server_has_time_to_end_before_it_is_killed(self, name: str) -> None:
-        service = SERVICES[name]
-        assert seconds(service["stop_grace_period"]) > float(service["environment"]["HITL_SHUTDOWN_TIMEOUT"])
+        assert_time_to_end(SERVICES[name])
 
 
 def server(name: str, site: Site) -> Deployed:
@@ -85,14 +75,10 @@ def machine(tmp_path: Path) -> Iterator[Site]:
     """Where the containers find their secrets and configurations."""
     with site(tmp_path) as machine:
         service = SERVICES["hitl-1"]
-        (policy,) = service["configs"]
-        machine.write(policy["target"], (DEPLOY / COMPOSE["configs"][policy["source"]]["file"]).read_text())
         assert service["secrets"] == ["pgpass", "api_key"]
         store = service["environment"]["HITL_STORE"]
-        machine.write("/run/secrets/api_key", f"{KEY}\n")
-        machine.write("/run/secrets/pgpass", machine.passfile("postgres:5432:hitl:hitl:x", store))
         assert parse_qs(urlsplit(store).query)["passfile"] == ["/run/secrets/pgpass"]
-        machine.place("/data").mkdir()
+        fill(machine, COMPOSE, DEPLOY, service, store)
         yield machine
 
 

@@ -7,48 +7,43 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-import httpx2
 import kubernetes_validate
 import pytest
-import yaml
 
 from hitl.serving.options import InvalidOption, ServeOptions
-from tests.python.deploy.deployed import DEPLOY, KEY, LISTENS, Deployed, Site, manifest, site
+from tests.python.deploy.deployed import (
+    AGENT,
+    DEPLOY,
+    LISTENS,
+    SECRET,
+    VERSIONS,
+    Deployed,
+    Site,
+    assert_time_to_start,
+    manifest,
+    place_of_mount,
+    probe,
+    secrets_of_pod,
+    site,
+    validate,
+    variables_of_container,
+)
 from tests.python.support.api import Json, ok, problem
 from tests.python.support.waiting import eventually
 
 FILES = sorted((DEPLOY / "kubernetes").iterdir())
-VERSIONS = ["1.30", "1.37"]
 DEPLOYMENT: Json = manifest("kubernetes/deployment.yaml")
 POD: Json = DEPLOYMENT["spec"]["template"]["spec"]
 (CONTAINER,) = POD["containers"]
-SECRET: Json = manifest("kubernetes/secret.yaml.example")
 PASSFILE = "/run/secrets/hitl/pgpass"
-AGENT = """
-import hitl
-
-async def agent(message, state):
-    said = await hitl.interrupt({"type": "free", "question": "go on?"})
-    return hitl.ChatMessage.assistant_message(content=f"said {said}"), state
-"""
 
 
 def environment(site: Site) -> dict[str, str]:
-    """The variables of a container."""
-    given = {}
-    for variable in CONTAINER["env"]:
-        if "value" in variable:
-            given[variable["name"]] = variable["value"]
-        else:
-            named = variable["valueFrom"]["secretKeyRef"]
-            assert named["name"] == SECRET["metadata"]["name"]
-            given[variable["name"]] = SECRET["stringData"][named["key"]]
-    return site.environment(given)
+    return site.environment(variables_of_container(CONTAINER))
 
 
 def mount(site: Site, name: str) -> Path:
-    (there,) = [mount["mountPath"] for mount in CONTAINER["volumeMounts"] if mount["name"] == name]
-    return site.place(there)
+    return place_of_mount(CONTAINER, name, site)
 
 
 def update(directory: Path, files: dict[str, str], generation: int) -> None:
@@ -68,39 +63,25 @@ def cluster(tmp_path: Path) -> Iterator[Site]:
     """Where pods find what is mounted."""
     with site(tmp_path) as cluster:
         cluster.write("/my_agent.py", AGENT)
-        filled = SECRET["stringData"] | {"api_key": KEY}
-        assert f"passfile={PASSFILE}" in filled["store"]
-        filled["pgpass"] = cluster.passfile(filled["pgpass"], filled["store"])
-        volumes = {volume["name"]: volume for volume in POD["volumes"]}
-        assert set(volumes) == {mount["name"] for mount in CONTAINER["volumeMounts"]}
-        secret = volumes["secrets"]["secret"]
-        assert secret["secretName"] == SECRET["metadata"]["name"]
-        update(mount(cluster, "secrets"), {item["path"]: filled[item["key"]] for item in secret["items"]}, 1)
+        assert f"passfile={PASSFILE}" in SECRET["stringData"]["store"]
+        update(mount(cluster, "secrets"), secrets_of_pod(POD, cluster), 1)
         policy = manifest("kubernetes/policy.yaml")
-        assert volumes["policy"]["configMap"]["name"] == policy["metadata"]["name"]
+        (named,) = [volume["configMap"]["name"] for volume in POD["volumes"] if volume["name"] == "policy"]
+        assert named == policy["metadata"]["name"]
         update(mount(cluster, "policy"), policy["data"], 1)
         yield cluster
 
 
-def probe(server: Deployed, kind: str) -> int | None:
-    """What a probe gets: a status, or nothing."""
-    asked = CONTAINER[kind]
-    (port,) = [port for port in CONTAINER["ports"] if port["name"] == asked["httpGet"]["port"]]
-    (said,) = [variable["value"] for variable in CONTAINER["env"] if variable["name"] == "HITL_PORT"]
-    assert str(port["containerPort"]) == said
-    try:
-        with httpx2.Client(timeout=asked["timeoutSeconds"], trust_env=False, verify=False) as client:
-            return client.get(server.url + asked["httpGet"]["path"]).status_code
-    except httpx2.TransportError:
-        return None
+def probed(server: Deployed, name: str) -> int | None:
+    (port,) = [variable["value"] for variable in CONTAINER["env"] if variable["name"] == "HITL_PORT"]
+    return probe(CONTAINER, name, server, port)
 
 
 class TestFiles:
     @pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
     @pytest.mark.parametrize("version", VERSIONS)
     def test_each_is_what_the_schema_allows(self, file: Path, version: str) -> None:
-        for document in yaml.safe_load_all(file.read_text()):
-            kubernetes_validate.validate(document, version, strict=True)
+        validate(file, version)
 
     def test_an_unknown_word_would_be_told(self) -> None:
         wrong = DEPLOYMENT | {"spec": DEPLOYMENT["spec"] | {"replica": 2}}
@@ -131,8 +112,7 @@ class TestFiles:
     def test_there_is_time_to_start_and_to_end(self) -> None:
         given = {variable["name"]: variable.get("value") for variable in CONTAINER["env"]}
         assert POD["terminationGracePeriodSeconds"] > float(given["HITL_SHUTDOWN_TIMEOUT"])
-        startup = CONTAINER["startupProbe"]
-        assert startup["periodSeconds"] * startup["failureThreshold"] > 120
+        assert_time_to_start(CONTAINER)
 
     def test_no_server_starts_with_the_key_of_the_example(self) -> None:
         with pytest.raises(InvalidOption, match="can be guessed"):
@@ -150,9 +130,9 @@ def test_both_are_ready_and_one_goes_on_with_what_the_other_leaves(cluster: Site
         second = pods.enter_context(Deployed(CONTAINER["args"], environment(cluster)))
         second.wait_for_line(LISTENS)
         for server in (first, second):
-            eventually(lambda server=server: probe(server, "startupProbe"), 200)
-        assert [probe(first, "livenessProbe"), probe(second, "livenessProbe")] == [200, 200]
-        assert [probe(first, "readinessProbe"), probe(second, "readinessProbe")] == [200, 200]
+            eventually(lambda server=server: probed(server, "startupProbe"), 200)
+        assert [probed(first, "livenessProbe"), probed(second, "livenessProbe")] == [200, 200]
+        assert [probed(first, "readinessProbe"), probed(second, "readinessProbe")] == [200, 200]
 
         ok(first.api.http.get("/sessions", headers={"host": "hitl"}))
         problem(first.api.http.get("/sessions", headers={"host": "elsewhere"}), 403)

@@ -10,30 +10,39 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import httpx2
-import kubernetes_validate
 import pytest
 import yaml
 from compose_spec import PyCompose
 
 from tests.python.deploy.deployed import (
+    AGENT,
     DEPLOY,
     KEY,
     LISTENS,
+    VERSIONS,
     WORKS,
     Deployed,
     Site,
     answers,
+    assert_all_that_is_named_is_there,
+    assert_room_for_connections,
+    assert_time_to_end,
+    assert_time_to_start,
     caddy,
+    fill,
     is_healthy,
     manifest,
+    place_of_mount,
+    probe,
     seconds,
+    secrets_of_pod,
     site,
+    validate,
     variables,
+    variables_of_container,
 )
-from tests.python.deploy.test_kubernetes import AGENT, SECRET, VERSIONS
 from tests.python.support.api import Api, Json, ok, problem
 from tests.python.support.served import ROOT, clean_environment
 from tests.python.support.waiting import eventually
@@ -43,7 +52,6 @@ COMPOSE: Json = manifest("many-servers/compose.yaml")
 SERVICES: dict[str, Json] = COMPOSE["services"]
 HTTP, WORK = ["http-1", "http-2"], ["work-1", "work-2"]
 SERVERS = [*HTTP, *WORK]
-PASSFILE_LINE = "postgres:5432:hitl:hitl:x"
 
 
 def documents(name: str) -> list[Json]:
@@ -67,19 +75,7 @@ class TestCompose:
         PyCompose.from_json(json.dumps(COMPOSE))
 
     def test_what_services_name_is_there(self) -> None:
-        for service in SERVICES.values():
-            for kind in ("networks", "secrets", "configs"):
-                named = [one["source"] if isinstance(one, dict) else one for one in service.get(kind, [])]
-                assert set(named) <= COMPOSE[kind].keys()
-            assert {volume.split(":")[0] for volume in service.get("volumes", [])} <= COMPOSE["volumes"].keys()
-            assert set(service.get("depends_on", {})) <= SERVICES.keys()
-            if "build" in service:
-                context = (MANY / service["build"]["context"]).resolve()
-                assert (context, (context / service["build"]["dockerfile"]).exists()) == (ROOT, True)
-        for kind in ("configs", "secrets"):
-            for one in COMPOSE[kind].values():
-                # Secrets are made by whoever deploys it.
-                assert (MANY / one["file"]).exists() or one["file"].startswith("../secrets/")
+        assert_all_that_is_named_is_there(COMPOSE, MANY, "../secrets/")
 
     def test_clients_reach_caddy_alone_and_caddy_those_that_take_requests(self) -> None:
         assert [name for name, service in SERVICES.items() if "ports" in service] == ["caddy"]
@@ -87,16 +83,12 @@ class TestCompose:
         assert COMPOSE["networks"]["database"] == {"internal": True}
 
     def test_the_database_has_room_for_what_servers_take(self) -> None:
-        words = SERVICES["postgres"]["command"]
-        most = int(words[words.index("-c") + 1].removeprefix("max_connections="))
-        # Three are kept for its superuser.
-        assert most - 3 >= 10 * (len(SERVERS) + 2)
+        assert_room_for_connections(COMPOSE, 10 * (len(SERVERS) + 2))
 
     def test_all_servers_have_the_same_agent_and_time_to_end(self) -> None:
         assert len({SERVICES[name]["environment"]["HITL_AGENT"] for name in SERVERS}) == 1
         for name in SERVERS:
-            service = SERVICES[name]
-            assert seconds(service["stop_grace_period"]) > float(service["environment"]["HITL_SHUTDOWN_TIMEOUT"])
+            assert_time_to_end(SERVICES[name])
 
     def test_the_schema_is_there_before_the_policy_and_the_policy_before_any_server(self) -> None:
         done = {"condition": "service_completed_successfully"}
@@ -109,12 +101,8 @@ class TestCompose:
 def machine(tmp_path: Path) -> Iterator[Site]:
     """Where the containers find their secrets and configurations."""
     with site(tmp_path) as machine:
-        (policy,) = SERVICES["policy"]["configs"]
-        machine.write(policy["target"], (MANY / COMPOSE["configs"][policy["source"]]["file"]).read_text())
         store = SERVICES["migrate"]["environment"]["HITL_STORE"]
-        machine.write("/run/secrets/api_key", f"{KEY}\n")
-        machine.write("/run/secrets/pgpass", machine.passfile(PASSFILE_LINE, store))
-        machine.place("/data").mkdir()
+        fill(machine, COMPOSE, MANY, SERVICES["policy"], store)
         yield machine
 
 
@@ -176,8 +164,7 @@ class TestKubernetes:
     @pytest.mark.parametrize("file", sorted((MANY / "kubernetes").iterdir()), ids=lambda file: file.name)
     @pytest.mark.parametrize("version", VERSIONS)
     def test_each_is_what_the_schema_allows(self, file: Path, version: str) -> None:
-        for document in yaml.safe_load_all(file.read_text()):
-            kubernetes_validate.validate(document, version, strict=True)
+        validate(file, version)
 
     def test_the_service_leads_to_those_that_take_requests(self) -> None:
         (service,) = documents("service.yaml")
@@ -204,8 +191,7 @@ class TestKubernetes:
     @pytest.mark.parametrize("kind", PODS)
     def test_there_is_time_to_start_and_to_end(self, kind: str) -> None:
         assert PODS[kind]["terminationGracePeriodSeconds"] > float(OPTIONS["data"]["HITL_SHUTDOWN_TIMEOUT"])
-        startup = container(kind)["startupProbe"]
-        assert startup["periodSeconds"] * startup["failureThreshold"] > 120
+        assert_time_to_start(container(kind))
 
     @pytest.mark.parametrize("kind", PODS)
     def test_the_one_variable_from_the_secret_is_the_address_of_the_store(self, kind: str) -> None:
@@ -213,60 +199,28 @@ class TestKubernetes:
         assert named == ["HITL_STORE"]
 
 
-def environment(kind: str, cluster: Site) -> dict[str, str]:
-    """The variables of a container."""
-    given: dict[str, Any] = {}
-    for source in container(kind)["envFrom"]:
-        assert source["configMapRef"]["name"] == OPTIONS["metadata"]["name"]
-        given |= OPTIONS["data"]
-    for variable in container(kind)["env"]:
-        if "value" in variable:
-            given[variable["name"]] = variable["value"]
-        else:
-            named = variable["valueFrom"]["secretKeyRef"]
-            assert named["name"] == SECRET["metadata"]["name"]
-            given[variable["name"]] = SECRET["stringData"][named["key"]]
-    return cluster.environment(given)
-
-
 @pytest.fixture
 def cluster(tmp_path: Path) -> Iterator[Site]:
     """Where pods find what is mounted."""
     with site(tmp_path) as cluster:
         cluster.write("/my_agent.py", AGENT)
-        filled = SECRET["stringData"] | {"api_key": KEY}
-        filled["pgpass"] = cluster.passfile(filled["pgpass"], filled["store"])
         for kind, pod in PODS.items():
-            volumes = {volume["name"]: volume for volume in pod["volumes"]}
-            mounts = {mount["name"]: mount["mountPath"] for mount in container(kind)["volumeMounts"]}
-            assert volumes.keys() == mounts.keys()
-            secret = volumes["secrets"]["secret"]
-            assert secret["secretName"] == SECRET["metadata"]["name"]
-            for item in secret["items"]:
-                cluster.write(f"{mounts['secrets']}/{item['path']}", filled[item["key"]])
+            place = place_of_mount(container(kind), "secrets", cluster)
+            place.mkdir(parents=True, exist_ok=True)
+            for name, text in secrets_of_pod(pod, cluster).items():
+                (place / name).write_text(text)
         yield cluster
-
-
-def probe(kind: str, server: Deployed, name: str) -> int | None:
-    """What a probe gets: a status, or nothing."""
-    asked = container(kind)[name]
-    (port,) = [port for port in container(kind)["ports"] if port["name"] == asked["httpGet"]["port"]]
-    assert str(port["containerPort"]) == OPTIONS["data"]["HITL_PORT"]
-    try:
-        with httpx2.Client(timeout=asked["timeoutSeconds"], trust_env=False, verify=False) as client:
-            return client.get(server.url + asked["httpGet"]["path"]).status_code
-    except httpx2.TransportError:
-        return None
 
 
 def test_pods_of_both_kinds_are_ready_and_one_that_runs_turns_goes_on_with_what_another_leaves(cluster: Site) -> None:
     with ExitStack() as pods:
 
         def start(kind: str) -> Deployed:
-            pod = pods.enter_context(Deployed(container(kind)["args"], environment(kind, cluster)))
+            environment = cluster.environment(variables_of_container(container(kind), OPTIONS))
+            pod = pods.enter_context(Deployed(container(kind)["args"], environment))
             pod.wait_for_line(LISTENS if kind == "http" else WORKS)
             for name in ("startupProbe", "livenessProbe", "readinessProbe"):
-                eventually(partial(probe, kind, pod, name), 200)
+                eventually(partial(probe, container(kind), name, pod, OPTIONS["data"]["HITL_PORT"]), 200)
             return pod
 
         http, work = start("http"), start("work")

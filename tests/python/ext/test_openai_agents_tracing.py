@@ -14,9 +14,10 @@ from agents import Runner, add_trace_processor, set_trace_processors, set_tracin
 from agents.tracing import TracingProcessor, custom_span, get_trace_provider
 
 import hitl
-from hitl.ext.openai_agents.tracing import TurnTraceProvider
+from hitl.ext.openai_agents.tracing import TurnTraceProvider, install
 from tests.python.ext.openai_agents_runs import Says, payer
 from tests.python.support.api import ok
+from tests.python.support.gate import Gate
 from tests.python.support.served import Served
 from tests.python.support.waiting import eventually
 
@@ -53,6 +54,7 @@ class Collected(TracingProcessor):
 
 @pytest.fixture
 def collected() -> Any:
+    install()  # as whatever loads an agent does
     processor = Collected()
     set_tracing_disabled(False)
     set_trace_processors([processor])
@@ -148,7 +150,62 @@ def test_what_a_process_has_collected_is_exported_before_it_ends(tmp_path: Path)
     assert Counter(kinds(tmp_path)) == {"trace": 1, "agent": 1, "function": 1, "custom": 1 + 2}
 
 
-def kinds(path: Path) -> list[str]:
+HELD = """
+import os
+
+from agents import set_trace_processors
+from agents.tracing import get_trace_provider
+from agents.tracing.processors import BatchTraceProcessor
+from tests.python.ext.openai_agents_runs import Says
+from tests.python.ext.proof import stay
+from traced import File, payer
+
+
+class Held(Says):
+    async def get_response(self, system_instructions, input, *asked, **more):
+        if len(input) > 1:
+            get_trace_provider().force_flush()
+            await stay(int(os.environ["GATE"]))
+        return await super().get_response(system_instructions, input, *asked, **more)
+
+
+set_trace_processors([BatchTraceProcessor(File(), schedule_delay=0.01)])
+agent = payer([])
+agent.model = Held(*agent.model.rounds)
+"""
+
+
+def test_over_kills_each_span_is_exported_once(tmp_path: Path) -> None:
+    """SIGKILL while a turn waits, and in the middle of a request to a model, after spans that have ended."""
+    (tmp_path / "traced.py").write_text(AGENT)
+    (tmp_path / "held.py").write_text(HELD)
+    paths = f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}"
+    with Gate() as gate:
+        environment = {"LEDGER": str(tmp_path / "ledger"), "PYTHONPATH": paths, "GATE": str(gate.port)}
+        options: dict[str, Any] = {"isolation": "task", "store": tmp_path / "hitl.db", "environment": environment}
+        with Served("held:agent", **options) as server:
+            session_id = server.api.create()
+            session = server.api.settled(session_id, "go", 1)
+            eventually(lambda: Counter(kinds(tmp_path)), Counter(trace=1))
+            server.kill()
+        with Served("held:agent", **options) as server:
+            ok(server.api.resume(session_id, session["interrupts"][0]["interrupt_id"], {"type": "approve"}))
+            gate.wait_for_arrival()
+            server.kill()
+            gate.wait_until_gone()
+        with Served("held:agent", **options) as server:
+            gate.wait_for_arrival()
+            gate.release()
+            assert server.api.wait(session_id)["status"] == "idle"
+            eventually(lambda: Counter(kinds(tmp_path)), Counter(trace=1, agent=1, function=1, custom=1 + 2))
+    spans = [each for each in exported(tmp_path) if "span_data" in each]
+    assert len({span["id"] for span in spans}) == len(spans)
+
+
+def exported(path: Path) -> list[Any]:
     file = path / "ledger"
-    lines = file.read_text().splitlines() if file.exists() else []
-    return [each.get("span_data", {}).get("type", "trace") for each in map(json.loads, lines)]
+    return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def kinds(path: Path) -> list[str]:
+    return [each.get("span_data", {}).get("type", "trace") for each in exported(path)]

@@ -12,8 +12,6 @@ from tests.python.support.api import result
 from tests.python.support.pooled import Pooled
 from tests.python.support.waiting import eventually
 
-QUESTIONS = ("look_up_and_ask", "ask", "pay")
-
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Pooled]]:

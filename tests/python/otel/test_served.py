@@ -197,6 +197,22 @@ def test_a_tool_whose_worker_is_killed_is_told_of_by_the_one_that_finishes_it(
     assert len({span.id for span in spans}) == len(spans)
 
 
+def test_a_span_of_its_own_that_ended_before_its_worker_was_killed_is_told_once(
+    api: Api, receiver: OtlpReceiver, tmp_path: Path
+) -> None:
+    trace = a_trace()
+    session_id = sent(api, f"die {tmp_path / 'mark'}", trace)
+    assert api.wait(session_id)["status"] == "idle"
+
+    receiver.wait_for(lambda it: any(span.name.startswith("invoke") for span in it.of(trace)), "turn")
+    assert Counter(span.name for span in receiver.of(trace)) == {
+        "step look_up": 1,
+        "between": 1,
+        "step die_once": 1,
+        "invoke_agent tracer": 1,
+    }
+
+
 def test_of_an_error_the_class_is_told_and_not_the_words(api: Api, receiver: OtlpReceiver) -> None:
     trace = a_trace()
     assert api.wait(sent(api, "fail secret", trace))["status"] == "idle"
@@ -217,6 +233,8 @@ def test_a_turn_that_is_cancelled_has_a_span_that_says_so(api: Api, receiver: Ot
     receiver.wait_for(lambda it: any(span.name.startswith("invoke") for span in it.of(trace)), "turn")
     turn = named(receiver.of(trace), "invoke_agent tracer")
     assert turn.attributes["error.type"] == "cancelled"
+    # What had ended before that is told, although nothing is in the journal after it.
+    assert named(receiver.of(trace), "between").parent == turn.id
 
 
 def test_a_rule_that_answers_is_named_as_a_person_is(receiver: OtlpReceiver, tmp_path: Path) -> None:

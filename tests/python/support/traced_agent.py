@@ -48,11 +48,15 @@ async def fail(path: str) -> str:
 @tool
 async def crash(path: str) -> str:
     """Die with the process, the first time."""
+    _die_once(path)
+    return "survived"
+
+
+def _die_once(path: str) -> None:
     mark = Path(path)
     if not mark.exists():
         mark.touch()
         os.kill(os.getpid(), signal.SIGKILL)
-    return "survived"
 
 
 SCRIPT = [
@@ -103,11 +107,28 @@ async def sleep() -> None:
 async def hang(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
     """Works until it is cancelled."""
     await look_up("a")
+    with tracer.start_as_current_span("between"):
+        pass
     await sleep()
     raise AssertionError("nobody has cancelled it")
 
 
-_OTHERS = {"ask": ask, "hang": hang, "fail": call, "crash": call}
+@hitl.step()
+async def die_once(path: str) -> None:
+    _die_once(path)
+
+
+async def die(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+    """Ends a span of its own between two steps, and dies in the second of them."""
+    await look_up("a")
+    with tracer.start_as_current_span("between"):
+        pass
+    await die_once((message.content or "").partition(" ")[2])
+    reply = ChatMessage.assistant_message(content="survived")
+    return reply, [*state, message, reply]
+
+
+_OTHERS = {"ask": ask, "hang": hang, "die": die, "fail": call, "crash": call}
 
 
 class Dispatcher:

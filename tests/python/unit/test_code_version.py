@@ -1,5 +1,6 @@
 """hitl/driver/code_version.py: which code an application has imported."""
 
+import hashlib
 import importlib
 import sys
 from collections.abc import Callable, Iterator
@@ -65,6 +66,25 @@ def test_packages_do_not_count(application: Application, monkeypatch: pytest.Mon
     monkeypatch.setattr(sys, "path", list(sys.path))
     versions = {code_version(application(app=app, **{folder: f"X = {number}\n"})) for number in range(2)}
     assert len(versions) == 1
+
+
+def test_the_package_that_the_agent_is_in_counts_where_it_is_installed_too(
+    application: Application, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def installed(**numbers: int) -> str:
+        """The version of an agent in an installed package, beside another one that it imports."""
+        agent = f"import other, shop.prices, sys\n{AGENT}"
+        sources = {f"shop__{name}": f"X = {number}\n" for name, number in numbers.items() if name != "other"}
+        sources |= {"shop__agents": agent, "other": f"X = {numbers['other']}\n"}
+        application(**{f"venv__lib__site-packages__{name}": source for name, source in sources.items()})
+        monkeypatch.syspath_prepend(str(Path.cwd() / "venv/lib/site-packages"))
+        del sys.modules["app"]
+        return code_version(load_agent("shop.agents:agent"))
+
+    first = installed(prices=1, unused=1, other=1)
+    assert first != hashlib.sha256().hexdigest()[:16]
+    assert installed(prices=1, unused=2, other=2) == first
+    assert installed(prices=2, unused=1, other=1) != first
 
 
 def test_directories_named_to_the_worker_count(

@@ -2,18 +2,22 @@
 
 In a replay spans begin and end again. They have the ids and times that they had; those that end in it have been
 exported before, and are kept from the processors. One that begins in a replay and ends after it is shown to them when
-the turn goes on.
+the turn goes on. The SDK's exporting processor gets them once a replay would only repeat them; any other, which may
+look at where the program is, at once.
 """
 
 from __future__ import annotations
 
 import hashlib
 import inspect
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from agents.tracing import Span, Trace, TracingProcessor, get_trace_provider, set_trace_provider
+from agents.tracing.processors import BatchTraceProcessor
 from agents.tracing.provider import DefaultTraceProvider, TraceProvider
 
 from hitl.driver.flushing import before_exit
@@ -33,12 +37,12 @@ class OncePerTurn(TracingProcessor):
     def on_trace_start(self, trace: Trace) -> None:
         turn = _turn()
         if turn is None or turn.order.is_live:
-            self.processor.on_trace_start(trace)
+            self._tell(turn, partial(self.processor.on_trace_start, trace))
 
     def on_trace_end(self, trace: Trace) -> None:
         turn = _turn()
         if turn is None or _counts(turn):
-            self.processor.on_trace_end(trace)
+            self._tell(turn, partial(self.processor.on_trace_end, trace))
 
     def on_span_start(self, span: Span[Any]) -> None:
         turn = _turn()
@@ -58,7 +62,13 @@ class OncePerTurn(TracingProcessor):
             self._begun.get(turn, {}).pop(span.span_id, None)
         elif _counts(turn):
             self._go_live(turn)
-            self.processor.on_span_end(span)
+            self._tell(turn, partial(self.processor.on_span_end, span))
+
+    def _tell(self, turn: Turn | None, tell: Callable[[], None]) -> None:
+        if turn is not None and isinstance(self.processor, BatchTraceProcessor):
+            turn.order.records.when_past(tell)
+        else:
+            tell()
 
     def _go_live(self, turn: Turn) -> None:
         for span in self._begun.pop(turn, {}).values():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Final, Protocol
 
 from opentelemetry import metrics, trace
@@ -22,7 +23,7 @@ import hitl
 from hitl.ext.otel import environment
 from hitl.ext.otel.ids import TurnIds
 from hitl.turn.places import place_var
-from hitl.turn.runtime import turn_of
+from hitl.turn.runtime import Turn, turn_of
 
 SCOPE: Final = "hitl"
 """The instrumentation scope of all that hitl tells."""
@@ -61,7 +62,7 @@ class Sink(Protocol):
 
 class SpansOnce(SpanProcessor):
     """Keeps spans from a processor that an agent's own code ends in a replay, or because its turn leaves memory: they
-    have ended before, or will."""
+    have ended before, or will. Those that a replay would end again are handed on once it would only repeat them."""
 
     def __init__(self, processor: SpanProcessor) -> None:
         self._processor = processor
@@ -70,10 +71,12 @@ class SpansOnce(SpanProcessor):
         self._processor.on_start(span, parent_context)
 
     def on_end(self, span: ReadableSpan) -> None:
-        if span.instrumentation_scope is not None and span.instrumentation_scope.name == SCOPE:
-            self._processor.on_end(span)  # what hitl tells it tells once
-        elif not is_repeated():
+        is_ours = span.instrumentation_scope is not None and span.instrumentation_scope.name == SCOPE
+        turn = None if is_ours else _replayed_turn()  # what hitl tells it tells once
+        if turn is None:
             self._processor.on_end(span)
+        elif not _is_repeated_in(turn):
+            turn.order.records.when_past(partial(self._processor.on_end, span))
 
     def shutdown(self) -> None:
         self._processor.shutdown()
@@ -84,10 +87,19 @@ class SpansOnce(SpanProcessor):
 
 def is_repeated() -> bool:
     """Whether the code that runs here only repeats what has been, or is being taken out of memory."""
+    turn = _replayed_turn()
+    return turn is not None and _is_repeated_in(turn)
+
+
+def _replayed_turn() -> Turn | None:
+    """The turn whose replay comes by here again, if one does: not by the body of a step, whose outcome it knows."""
     place = place_var.get()
     if place is None or (place.step is not None and not place.step.ordered):
-        return False
-    turn = turn_of(place)
+        return None
+    return turn_of(place)
+
+
+def _is_repeated_in(turn: Turn) -> bool:
     return turn.closed or not turn.order.is_live
 
 

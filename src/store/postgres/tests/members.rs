@@ -17,9 +17,9 @@ use crate::store::postgres::migrating::{self, SchemaState};
 use crate::store::postgres::opening::{MIGRATIONS, NEWEST};
 use crate::store::postgres::servers::PostgresServers;
 use crate::store::presence::Presence;
+use crate::store::shared::options::OptionsDigests;
 use crate::store::shared::servers::{Registered, RunningNow, ServerId, ServerKind, ServerRole, ServerRow, ServerRows};
 use crate::store::signals::{HeldHere, OrphanedTurn, Signal, TurnTaker};
-use crate::store::upkeep::ReadyTurns;
 
 fn somebody(kind: ServerKind) -> ServerRow {
     ServerRow { machine: None, ..ServerRow::of_this_process(kind, ServerRole::default()) }
@@ -85,7 +85,7 @@ async fn others_read_what_a_server_runs_as_it_came_and_as_it_says_with_each_beat
         agent: Some("a:b".to_owned()),
         serves_http: true,
         workers: 2,
-        options: Some("o".to_owned()),
+        options: Some(OptionsDigests::parse("o/r")),
         running: running(Some("v1"), None),
     };
     let me = ServerRow { role: role.clone(), ..somebody(ServerKind::Server) };
@@ -225,8 +225,8 @@ async fn of_the_turns_that_nobody_has_those_are_ready_that_wait_for_no_person() 
     let database = Database::new().await;
     let (one, other) = (open::open(&database.text()).await.unwrap(), open::open(&database.text()).await.unwrap());
     let ready = async |count, since: Option<i64>| {
-        let expected = ReadyTurns { count, since: since.map(at) };
-        assert_eq!(one.upkeep().ready_turns().await, Ok(Some(expected)));
+        let ready = one.upkeep().ready_turns().await.unwrap().unwrap();
+        assert_eq!((ready.count(), ready.since), (count, since.map(at)));
     };
     ready(0, None).await;
     // Each was written to last at ten times its number: 1 is at a server, 2 and 5 were let go of, 3 waits for a person, 4 is
@@ -253,6 +253,9 @@ async fn of_the_turns_that_nobody_has_those_are_ready_that_wait_for_no_person() 
     // Nobody runs what is of an agent that no server is there for.
     database.execute(&format!("UPDATE hitl.servers SET agent = '{}'", session(1).agent)).await;
     ready(2, Some(20)).await;
+    database.execute(&format!("UPDATE hitl.turns SET code = 'v1' WHERE id = '{}'", turn_id(2).0)).await;
+    let by_code = one.upkeep().ready_turns().await.unwrap().unwrap().by_code;
+    assert_eq!(by_code.into_iter().collect::<Vec<_>>(), [(None, 1), (Some("v1".to_owned()), 1)]);
     // A retry writes the session alone.
     let touched = Session { updated_at: at(70), ..session(2) };
     other.transact(About::Session(session_id(2)), move |tx| tx.update_session(&touched)).await.unwrap();

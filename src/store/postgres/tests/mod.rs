@@ -5,6 +5,7 @@ mod answers;
 mod audit;
 mod commits;
 mod connections;
+mod copying;
 mod members;
 mod plans;
 mod routing;
