@@ -82,7 +82,7 @@ def _import_failed(name: str, error: BaseException) -> AgentLoadError:
     reason = f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
     hint = None
     if isinstance(error, ModuleNotFoundError) and error.name:
-        hint = f"install what provides {error.name!r}"
+        hint = f"install what provides {error.name!r}, or start it in the directory that holds such a module of yours"
     elif isinstance(error, SystemExit):
         hint = "the module ends the program when it is imported; put that under: if __name__ == '__main__':"
     return AgentLoadError(f"importing {name} failed: {reason} ({_place_of(error)})", hint)
