@@ -63,11 +63,12 @@ class Composer:
 
     def transfer(self, *files: FilePayload, text: str | None = None) -> Any:
         """What a browser carries when files are dragged, or pasted."""
-        given = [[one["name"], one["mimeType"], one["buffer"].decode()] for one in files]
+        given = [[one["name"], one["mimeType"], list(one["buffer"])] for one in files]
         return self.page.evaluate_handle(
             """([files, text]) => {
                 const data = new DataTransfer();
-                for (const [name, type, content] of files) data.items.add(new File([content], name, { type }));
+                for (const [name, type, bytes] of files)
+                    data.items.add(new File([new Uint8Array(bytes)], name, { type }));
                 if (text !== null) data.setData("text/plain", text);
                 return data;
             }""",
@@ -136,7 +137,7 @@ def test_a_file_alone_is_a_message_and_everything_is_done_by_keys(open_inbox: Op
     inbox = open_inbox()
     composer = Composer(inbox)
     opened: list[FileChooser] = []
-    inbox.page.on("filechooser", opened.append)
+    inbox.page.on("filechooser", lambda chooser: opened.append(chooser))
     expect(composer.send).to_be_disabled()
     composer.message.focus()
     inbox.press("Tab")
@@ -175,7 +176,7 @@ def test_files_are_dropped_anywhere_in_a_conversation_and_pasted_into_the_messag
 
 def test_a_file_that_browsers_know_no_type_of_is_text_where_it_can_be(open_inbox: Open) -> None:
     composer = Composer(open_inbox())
-    composer.choose(file("main.unknown", "größer".encode(), ""), file("a.unknown", b"\xff\xfe\x00\x80", ""))
+    composer.drop(file("main.unknown", "größer".encode(), ""), file("a.unknown", b"\xff\xfe\x00\x80", ""))
     expect(composer.chosen).to_have_count(2)
     composer.send.click()
     [message] = composer.sent()

@@ -81,7 +81,7 @@ export function Composer({ id, busy, onSent }: { id: string; busy: boolean; onSe
           ))}
         </ul>
       )}
-      <textarea ref={area} rows={2} value={text} aria-label="Message" placeholder={busy ? "The agent is at it; it takes the next message after that." : "Message"}
+      <textarea ref={area} rows={2} value={text} aria-label="Message" placeholder={busy ? "The agent is at it." : "Message"}
         onInput={(event) => setText(event.currentTarget.value)}
         onPaste={(event) => {
           // What is copied from a table is text, and a picture of it.
