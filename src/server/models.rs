@@ -111,6 +111,8 @@ pub struct MeResponse {
     pub authentication: bool,
     /// Whether whoever sent a message cannot approve its tools.
     pub prevent_self_approval: bool,
+    /// The longest request in bytes, as a message with files is one: `--max-body`.
+    pub max_body: usize,
 }
 
 /// What is to be said about replays of a turn.

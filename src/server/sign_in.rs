@@ -79,7 +79,8 @@ async fn sign_out(State(app): Shared, headers: HeaderMap) -> Result<Response, Se
 
 /// Who I am
 ///
-/// To this server: the name, scopes and groups of the key. Without keys everybody is nobody, and may do everything.
+/// To this server: the name, scopes and groups of the key, and how long a request may be. Without keys everybody is
+/// nobody, and may do everything.
 #[utoipa::path(get, path = "/me", tag = "access", operation_id = "me",
     responses((status = 200, description = "What the key is.", body = MeResponse))
 )]
@@ -89,7 +90,8 @@ async fn me(State(app): Shared, actor: Actor) -> Json<MeResponse> {
     let scopes = if actor.scopes.allow(crate::domain::scope::Scope::Admin) { Scopes::ALL } else { actor.scopes };
     let (name, groups) = (actor.name().map(str::to_owned), actor.groups.to_vec());
     let prevent_self_approval = app.engine.settings().prevent_self_approval;
-    Json(MeResponse { name, scopes, groups, authentication, prevent_self_approval })
+    let max_body = app.settings.max_body;
+    Json(MeResponse { name, scopes, groups, authentication, prevent_self_approval, max_body })
 }
 
 fn read_key(body: Value) -> Result<String, ServerError> {

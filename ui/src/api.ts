@@ -33,7 +33,8 @@ export function wouldBeLost(answers: Json[]): boolean {
   return unkept > 0 || sizes.reduce((sum, one) => sum + one, kept) > MOST_KEPT;
 }
 
-const size = (text: string): number => new TextEncoder().encode(text).length;
+/** Of a text as it is sent, in bytes. */
+export const size = (text: string): number => new TextEncoder().encode(text).length;
 
 export interface Page<T> {
   items: T[];
@@ -132,7 +133,7 @@ export const api = {
   session: (session: string) => get<Session>(`/sessions/${id(session)}`),
   createSession: async () => (await request("POST", "/sessions", {})).value as unknown as Session,
   messages: (session: string) => get<Message[]>(`/sessions/${id(session)}/messages`),
-  send: (session: string, content: string) => request("POST", `/sessions/${id(session)}/messages`, { role: "user", content }),
+  send: (session: string, message: JsonObject) => request("POST", `/sessions/${id(session)}/messages`, message),
   cancel: (session: string) => request("POST", `/sessions/${id(session)}/cancel`),
   retry: (session: string) => request("POST", `/sessions/${id(session)}/retry`),
   journal: (session: string, query: Query = {}) => page<JournalEntry>(withQuery(`/sessions/${id(session)}/journal`, query)),

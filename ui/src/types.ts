@@ -124,6 +124,8 @@ export interface Me {
   groups: string[];
   authentication: boolean;
   prevent_self_approval: boolean;
+  /** Bytes that a request may have. */
+  max_body: number;
 }
 
 export interface FieldError {

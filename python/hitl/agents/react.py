@@ -149,6 +149,10 @@ class ReActAgent(Participant, DeclaringAgent, Generic[OutputT]):
         """
         if client is not None and not callable(getattr(client, "complete", None)):
             raise TypeError(f"ReActAgent: client must have `async complete(request)`, got {type(client).__name__}")
+        given: object = client
+        if isinstance(given, type):
+            kind = given.__name__
+            raise TypeError(f"ReActAgent: client is the class {kind}\n\nhint: make an instance of it: {kind}()")
         texts = {"model_name": model_name, "name": name, "description": description}
         if callable(system_prompt):
             check_takes("ReActAgent: system_prompt", system_prompt, "the RunContext")

@@ -86,8 +86,10 @@ def _hint(error: ClientError) -> str:
             return "the interrupt expired before this answer; `hitl interrupts show ID` says when"
         case Conflict():
             return _conflict_hint(error)
-        case MethodNotAllowed():
+        case MethodNotAllowed() if error.code == "custom_ids_disabled":
             return "start the server with --allow-custom-ids to choose session ids"
+        case MethodNotAllowed():
+            return "is that the address of the server itself, without a path? as http://127.0.0.1:8000"
         case Invalid():
             return "nothing was changed; correct the value and try again"
         case TooLarge():

@@ -116,6 +116,7 @@ class Me:
     groups: those it is in, which `approvers` name as `group:<name>`.
     authentication: whether the server asks for keys.
     prevent_self_approval: whether nobody may approve the tools of a message of their own.
+    max_body: how many bytes a request may have, as a message with its files is one.
     """
 
     name: str | None
@@ -123,6 +124,7 @@ class Me:
     groups: tuple[str, ...]
     authentication: bool
     prevent_self_approval: bool
+    max_body: int
     raw: Json = field(repr=False, compare=False)
 
     @classmethod
@@ -133,6 +135,7 @@ class Me:
             groups=tuple(data["groups"]),
             authentication=data["authentication"],
             prevent_self_approval=data["prevent_self_approval"],
+            max_body=data["max_body"],
             raw=data,
         )
 

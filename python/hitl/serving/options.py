@@ -224,9 +224,10 @@ class ServeOptions:
         secrets = {"--api-key": self.api_key, "--webhook-secret": self.webhook_secret, "--state-key": self.state_key}
         for option, secret in secrets.items():
             if secret is not None and not (secret.isascii() and secret.isprintable() and secret.strip()):
-                raise InvalidOption(
-                    option, "must be printable ASCII and not empty", "for example: openssl rand -hex 32"
+                made = (
+                    "echo whsec_$(openssl rand -base64 32)" if option == "--webhook-secret" else "openssl rand -hex 32"
                 )
+                raise InvalidOption(option, "must be printable ASCII and not empty", f"for example: {made}")
 
         if self.api_key is not None and len(self.api_key) < SHORTEST_KEY:
             raise InvalidOption(

@@ -17,6 +17,10 @@ from hitl.errors import AgentLoadError, HitlError
 from hitl.turn.rebound import rebind
 from hitl.worker.isolation import INSTRUMENT
 
+_HINT = "\n\nhint: "
+"""What stands in the text of an error between what is wrong and what to do."""
+_OURS = str(Path(__file__).parents[1]) + os.sep
+"""Where hitl itself is."""
 _FORM = "write it as MODULE:ATTR, for example hitl.examples.file_agent:agent"
 
 
@@ -50,7 +54,7 @@ def _instrument() -> None:
     try:
         importlib.import_module("hitl.ext.otel").instrument_for_option()
     except HitlError as error:
-        said, _, hint = str(error).partition("\n\nhint: ")
+        said, _, hint = str(error).partition(_HINT)
         raise AgentLoadError(f"--otel: {said}", hint or None) from error
 
 
@@ -79,18 +83,19 @@ def _import(name: str) -> ModuleType:
 
 
 def _import_failed(name: str, error: BaseException) -> AgentLoadError:
-    text = str(error).strip().splitlines()
+    said, _, told = str(error).strip().partition(_HINT)
+    text = said.splitlines()
     reason = f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
-    hint = None
+    hint = told or None
     if isinstance(error, ModuleNotFoundError) and error.name:
-        hint = f"install what provides {error.name!r}"
+        hint = f"install what provides {error.name!r}, or start it in the directory that holds such a module of yours"
     elif isinstance(error, SystemExit):
         hint = "the module ends the program when it is imported; put that under: if __name__ == '__main__':"
     return AgentLoadError(f"importing {name} failed: {reason} ({_place_of(error)})", hint)
 
 
 def _place_of(error: BaseException) -> str:
-    """``file:line`` in the user's code where an import failed."""
+    """``file:line`` in the user's code where an import failed: what hitl refuses, its caller has to mend."""
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{_short(error.filename)}:{error.lineno}"
     frames = [
@@ -100,7 +105,11 @@ def _place_of(error: BaseException) -> str:
         and frame.filename != __file__
         and frame.filename != importlib.__file__
     ]
-    return f"{_short(frames[-1].filename)}:{frames[-1].lineno}" if frames else "no line known"
+    theirs = [frame for frame in frames if not frame.filename.startswith(_OURS)]
+    if not frames:
+        return "no line known"
+    frame = (theirs or frames)[-1]
+    return f"{_short(frame.filename)}:{frame.lineno}"
 
 
 def _short(filename: str) -> str:

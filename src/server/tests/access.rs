@@ -293,7 +293,7 @@ async fn a_browser_signs_in_acts_and_signs_out() {
     let me = client.send(Method::GET, "/me", &own[..1], None).await.json();
     assert_eq!(
         me,
-        json!({"name": "ada", "scopes": ["read", "send"], "groups": [], "authentication": true, "prevent_self_approval": false})
+        json!({"name": "ada", "scopes": ["read", "send"], "groups": [], "authentication": true, "prevent_self_approval": false, "max_body": 1_048_576})
     );
     assert_eq!(client.send(Method::POST, "/sessions", &own, None).await.status, StatusCode::CREATED);
     let left = client.send(Method::POST, "/sign-out", &own, None).await;
@@ -513,6 +513,6 @@ async fn without_keys_everybody_is_nobody_and_may_do_everything() {
     let all: Vec<&str> = Scopes::ALL.iter().map(Scope::as_str).collect();
     assert_eq!(
         me,
-        json!({"name": null, "scopes": all, "groups": [], "authentication": false, "prevent_self_approval": false})
+        json!({"name": null, "scopes": all, "groups": [], "authentication": false, "prevent_self_approval": false, "max_body": 1_048_576})
     );
 }

@@ -392,6 +392,7 @@ def test_an_agent_as_a_tool_needs_a_name_and_takes_one_argument() -> None:
     ("options", "error", "complaint"),
     [
         ({"client": object()}, TypeError, "must have `async complete"),
+        ({"client": ScriptedChatClient}, TypeError, r"the class ScriptedChatClient\n\nhint: make an instance"),
         ({"tools": [5]}, TypeError, "tools takes @tool functions"),
         ({"tools": [add, add]}, ValueError, "two tools are called 'add'"),
         ({"max_steps": 0}, ValueError, "max_steps"),

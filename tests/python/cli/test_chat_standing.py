@@ -20,6 +20,7 @@ ADA = Me.from_json(
         "groups": ["finance"],
         "authentication": True,
         "prevent_self_approval": True,
+        "max_body": 1_048_576,
     }
 )
 

@@ -270,6 +270,8 @@ def test_a_table_is_safe_from_what_agents_wrote(terminal: Open, server: FakeServ
     [
         (problem(401, "Missing API key", "unauthorized"), 1, "--api-key"),
         (problem(404, "Session not found", "session_not_found"), 4, "hitl sessions list"),
+        (problem(405, "Custom session IDs are not enabled", "custom_ids_disabled"), 1, "--allow-custom-ids"),
+        (problem(405, "Method POST is not allowed here", "method_not_allowed"), 1, "without a path"),
         (problem(409, "Session is running", "session_busy"), 5, "hitl sessions get --wait"),
         (problem(409, "Session is interrupted", "session_busy"), 5, "hitl interrupts list"),
         (problem(404, "Unknown notice_id: n", "unknown_notice"), 4, "hitl webhooks list"),

@@ -26,6 +26,7 @@ NOBODY = {
     "groups": [],
     "authentication": False,
     "prevent_self_approval": False,
+    "max_body": 1_048_576,
 }
 """What `/me` says to everybody on a server without keys."""
 

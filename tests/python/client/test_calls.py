@@ -67,11 +67,12 @@ async def test_a_turn_from_message_to_response(connect: Connect) -> None:
 
 
 async def test_who_one_is(connect: Connect, server: FakeServer) -> None:
-    ada = {"name": "ada", "scopes": ["read", "answer"], "groups": ["finance"]}
+    ada = {"name": "ada", "scopes": ["read", "answer"], "groups": ["finance"], "max_body": 4096}
     server.override("GET", "/me", Answer(body={**ada, "authentication": True, "prevent_self_approval": True}))
     async with connect() as client:
         me = await client.me()
         assert (me.name, me.groups, me.authentication, me.prevent_self_approval) == ("ada", ("finance",), True, True)
+        assert me.max_body == 4096
         assert [me.may(scope) for scope in ("read", "send", "answer", "admin")] == [True, False, True, False]
         # Without keys everybody is nobody, and may do everything.
         nobody = await client.me()

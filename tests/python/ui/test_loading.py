@@ -136,6 +136,7 @@ def test_the_command_of_a_first_visit_makes_something_wait(open_inbox: Open) -> 
 def test_nobody_is_told_to_start_what_their_key_cannot(open_inbox: Open) -> None:
     inbox = open_inbox()
     me = {"name": "eve", "scopes": ["read"], "groups": [], "authentication": True, "prevent_self_approval": False}
+    me |= {"max_body": 1_048_576}
     inbox.page.route("**/me", lambda route: route.fulfill(json=me))
     inbox.page.reload()
     expect(inbox.page.get_by_text("Agents stop here and ask a person").locator("visible=true")).to_have_count(1)

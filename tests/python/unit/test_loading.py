@@ -120,6 +120,42 @@ def test_a_module_that_fails_says_why_and_where_in_one_line(
     assert hint in hinted
 
 
+NEEDS = """from hitl.models import AnthropicChatClient
+
+
+class Mine(AnthropicChatClient):
+    _package = 'no_such_package'
+
+
+Mine()
+"""
+REFUSED = """from hitl import tool
+
+
+@tool(timeout='soon')
+def wait() -> str:
+    return ''
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "message", "hint"),
+    [
+        (
+            NEEDS,
+            "ModelNotConfigured: Mine needs the no_such_package package (app_refused.py:8)",
+            "pip install 'hitl-runtime[no_such_package]'",
+        ),
+        (REFUSED, "TypeError: timeout is a number of seconds or None, got 'soon' (app_refused.py:4)", ""),
+    ],
+)
+def test_what_hitl_refuses_keeps_its_hint_and_is_told_of_the_line_that_asked_for_it(
+    module: Callable[..., None], text: str, message: str, hint: str
+) -> None:
+    module("app_refused.py", text)
+    assert failure("app_refused:agent") == (f"importing app_refused failed: {message}", hint)
+
+
 def test_the_place_is_where_it_went_wrong_not_where_the_import_started(module: Callable[..., None]) -> None:
     module("app_outer.py", "import app_inner\n")
     module("app_inner.py", "\n\ndef f():\n    return {}['x']\nf()\n")

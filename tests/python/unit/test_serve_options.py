@@ -66,3 +66,17 @@ def test_what_is_of_another_kind_is_refused_by_name(name: str, value: Any) -> No
         options(**{name: value})
     assert refused.value.option == "--" + name.replace("_", "-")
     assert repr(value) in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("api_key", "openssl rand -hex 32"),
+        ("state_key", "openssl rand -hex 32"),
+        ("webhook_secret", "echo whsec_$(openssl rand -base64 32)"),
+    ],
+)
+def test_a_secret_that_is_none_is_refused_with_how_one_is_made(name: str, made: str) -> None:
+    with pytest.raises(InvalidOption) as refused:
+        options(**{name: " "})
+    assert refused.value.hint == f"for example: {made}"

@@ -24,8 +24,16 @@ export function Attached({ message }: { message: Files }) {
 /** What may have files: a message, and an entry of a journal. */
 type Files = Pick<Message, "base64_image" | "attachments">;
 
-function One({ attachment: { media_type, data, url, name, shortened } }: { attachment: Attachment }) {
-  if (data && media_type in beginnings) return <img src={`data:${media_type};base64,${data}`} alt={name ?? "An image"} />;
+/** An image, where it is one that is drawn. */
+export function Drawn({ attachment: { media_type, data }, alt }: { attachment: Attachment; alt: string }) {
+  return isDrawn(media_type, data) ? <img src={`data:${media_type};base64,${data}`} alt={alt} /> : null;
+}
+
+const isDrawn = (media_type: string, data: string | undefined): boolean => Boolean(data) && media_type in beginnings;
+
+function One({ attachment }: { attachment: Attachment }) {
+  const { media_type, data, url, name, shortened } = attachment;
+  if (isDrawn(media_type, data)) return <Drawn attachment={attachment} alt={name ?? "An image"} />;
   const what = <><Plain text={name ?? "A file"} /> <span class="muted"><Plain text={media_type} /></span></>;
   // Whatever type somebody gave it, it is saved and never opened here.
   if (data !== undefined) return <a href={`data:application/octet-stream;base64,${data}`} download={name ?? "file"}>{what}</a>;

@@ -1,7 +1,7 @@
 // Talking to an agent: what was said, what it says now, what it asks, and room for the next message.
 
 import { useEffect, useRef, useState } from "preact/hooks";
-import { api, Problem } from "../api";
+import { api } from "../api";
 import { Answer } from "../answer";
 import { RuleFailed } from "../failed";
 import { questions, saysMore, title, toolArgs } from "../format";
@@ -14,6 +14,7 @@ import { Loading } from "../shell/loading";
 import { failed } from "../shell/notices";
 import { useStore } from "../store";
 import type { Interrupt, Message, Session } from "../types";
+import { Composer } from "./composer";
 import { Said, Thread, type Calls } from "./thread";
 import { conversation, messageOf } from "./turn";
 
@@ -26,7 +27,7 @@ export function Chat({ session }: { session: Session }) {
   const id = session.session_id;
   const [messages, setMessages] = useState<Message[] | null>(null);
   // What was sent from here, and how much people had said before that.
-  const [sent, setSent] = useState<{ text: string; after: number } | null>(null);
+  const [sent, setSent] = useState<{ message: Message; after: number } | null>(null);
   const [speech, setSpeech] = useState<ReadonlyMap<string, Speech>>(new Map());
   // Of this turn, as far as it was heard: what was said and came of tools, and which tools are at work.
   const [steps, setSteps] = useState<Message[]>([]);
@@ -92,7 +93,7 @@ export function Chat({ session }: { session: Session }) {
   const isBusy = session.status === "running" || session.status === "interrupted";
   const all = [...(messages ?? [])];
   const said = byPeople(all);
-  if (sent !== null && said <= sent.after) all.push({ role: "user", content: sent.text });
+  if (sent !== null && said <= sent.after) all.push(sent.message);
   const known = new Set(all.map((message) => message.step));
   all.push(...steps.filter((message) => !known.has(message.step)));
   const calls: Calls = { atWork: new Set([...atWork.values()].map((one) => one.call).filter((call) => call !== null)), asked };
@@ -115,7 +116,7 @@ export function Chat({ session }: { session: Session }) {
         {open.map((record) => <InPlace key={record.interrupt_id} record={record} keys={open.length === 1} />)}
         <div ref={end} />
       </div>
-      {canSend && <Composer id={id} busy={isBusy} onSent={(text) => setSent(text === null ? null : { text, after: byPeople(messages ?? []) })} />}
+      {canSend && <Composer id={id} busy={isBusy} onSent={(message) => setSent(message === null ? null : { message, after: byPeople(messages ?? []) })} />}
     </>
   );
 }
@@ -154,34 +155,5 @@ function InPlace({ record, keys }: { record: Interrupt; keys: boolean }) {
       {record.payload["tool_args"] !== undefined ? <Members value={toolArgs(record)} /> : questions(record).length === 0 ? <Members value={record.payload} without={["type"]} /> : null}
       {held !== undefined ? <p class="note">{held.label}. It is sent in a moment.</p> : now.status !== "pending" ? <Settled record={now} /> : <Answer record={now} keys={keys} />}
     </section>
-  );
-}
-
-function Composer({ id, busy, onSent }: { id: string; busy: boolean; onSent: (text: string | null) => void }) {
-  const [text, setText] = useState("");
-  const [sending, setSending] = useState(false);
-  const area = useRef<HTMLTextAreaElement>(null);
-  useEffect(() => {
-    if (!busy) area.current?.focus({ preventScroll: true });
-  }, [busy]);
-  const send = (event: Event): void => {
-    event.preventDefault();
-    const content = text.trim();
-    if (content === "" || busy || sending) return;
-    setSending(true);
-    onSent(content);
-    api.send(id, content).then(() => setText("")).catch((error: unknown) => {
-      onSent(null);
-      if (!(error instanceof Problem)) throw error;
-      failed(error);
-    }).finally(() => setSending(false));
-  };
-  return (
-    <form class="composer" onSubmit={send}>
-      <textarea ref={area} rows={2} value={text} aria-label="Message" placeholder={busy ? "The agent is at it; it takes the next message after that." : "Message"}
-        onInput={(event) => setText(event.currentTarget.value)}
-        onKeyDown={(event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && send(event)} />
-      <button type="submit" class="primary" disabled={busy || sending || text.trim() === ""}>Send</button>
-    </form>
   );
 }
