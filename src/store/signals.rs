@@ -75,4 +75,6 @@ pub struct OthersSnapshot {
     pub moved: Vec<TurnId>,
     /// Counts how often keys and sign-ins have changed.
     pub access: u64,
+    /// How often a standby has taken the database's place. Each time, what was told before may have been taken back.
+    pub promotions: u64,
 }

@@ -13,6 +13,7 @@ mod oracle;
 mod server;
 mod worker;
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use self::driver::World;
@@ -66,6 +67,8 @@ struct Outcome {
     troubles: Vec<(usize, Moment)>,
     names: Vec<(usize, ServerId)>,
     buried: Vec<(ServerId, Moment)>,
+    /// When something was committed last for each server.
+    committed: BTreeMap<ServerId, Moment>,
     panics: usize,
 }
 
