@@ -136,7 +136,9 @@ impl Engine {
             }
         };
         if followed.promotions.replace(look.promotions).is_some_and(|before| before != look.promotions) {
-            tracing::warn!("another database has taken the place of the one before: what it does not know of is begun anew");
+            tracing::warn!(
+                "another database has taken the place of the one before: what it does not know of is begun anew"
+            );
             self.journal.alarm.set(Timestamp::from_millis(0));
             self.telling.missed_elsewhere();
             followed.access = None;
@@ -247,7 +249,9 @@ impl Engine {
                     tracing::warn!(%session, "what a turn has heard of was taken back: it begins anew");
                     self.placement.drop_taken_back(turn, epoch);
                 }
-                Err(error) => tracing::error!(%turn, %error, "whether a turn has lost anything could not be read; it is tried again"),
+                Err(error) => {
+                    tracing::error!(%turn, %error, "whether a turn has lost anything could not be read; it is tried again")
+                }
             }
         }
     }

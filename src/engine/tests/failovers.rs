@@ -22,7 +22,7 @@ use crate::store::shared::servers::{ServerId, ServerKind, ServerRole, ServerRow}
 use crate::store::shared::{SharedStore, StoreAccess};
 use crate::store::simulated::SimulatedDatabase;
 use crate::store::simulated::members::{SimulatedBell, SimulatedServers};
-use crate::store::simulated::network::{Link, LinkState, SimulatedConnection, Weather};
+use crate::store::simulated::network::{Link, SimulatedConnection, Weather};
 
 /// Longer than it takes a server to see that another database is there.
 const A_WHILE: Duration = Duration::from_secs(10);
@@ -130,12 +130,12 @@ async fn a_turn_that_has_lost_nothing_goes_on() {
 async fn a_word_of_which_nobody_knew_while_no_database_was_there_is_stored_once() {
     let (world, database, link) = server().await;
     let order = world.begin().await;
-    link.set(LinkState::Cut);
+    link.calm(Weather { lost: 100, ..Weather::default() });
     let (engine, turn, epoch) = (Arc::clone(&world.engine), order.turn, order.epoch);
     let said = tokio::spawn(async move { engine.turn_append(turn, epoch, vec![super::support::step("a")]).await });
     sleep(A_WHILE * 3).await;
     database.fail_over(database.standby());
-    link.set(LinkState::Open);
+    link.calm(Weather::default());
     drop(said.await.unwrap().unwrap());
     sleep(A_WHILE).await;
     world.end(&order).await.unwrap();

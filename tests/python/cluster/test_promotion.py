@@ -1,5 +1,4 @@
-"""A standby that has not got all takes the database's place: a server that has lost nothing of a turn goes on with it, and
-begins one anew of which it has."""
+"""A standby that lags takes the database's place: a turn that has lost nothing goes on, and others begin anew."""
 
 from __future__ import annotations
 
@@ -33,7 +32,7 @@ class Instance:
 
     def run(self, name: str, *arguments: str | Path) -> None:
         command = [postgres.binaries() / name, *arguments]
-        subprocess.run(command, preexec_fn=postgres.demoted, cwd="/", check=True, capture_output=True)  # noqa: PLW1509
+        subprocess.run(command, preexec_fn=postgres.demoted, cwd="/", check=True, capture_output=True)
 
     def start(self, data: str) -> subprocess.Popen[bytes]:
         place = ("-D", self.home / data, "-c", "listen_addresses=", "-c", f"unix_socket_directories={self.home}")

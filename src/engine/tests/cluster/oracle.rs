@@ -255,9 +255,7 @@ impl<'a> Judge<'a> {
                     let step = (*turn, path.as_str());
                     self.expect(!finished.contains(&step), || format!("finished, and runs again: {at:?} {line:?}"));
                     if let Some((before, since)) = begun.insert(step, (*life, *at)) {
-                        let is_of =
-                            |(of, when): &(Life, Duration)| *of == before && *when + LONG_AGO >= since && when <= at;
-                        let is_explained = !once && self.outcome.troubles.iter().any(is_of);
+                        let is_explained = !once && self.is_troubled(before, since, *at);
                         self.expect(is_explained, || {
                             format!("runs twice, first at {before} {since:?}: {at:?} {line:?}")
                         });
@@ -326,7 +324,7 @@ impl<'a> Judge<'a> {
                 Line::Posts(life, _, session) => {
                     let lane = under_way.entry(*session).or_default();
                     let is_hindered = |(other, since): &(Life, Duration)| {
-                        *since + LEASE <= *at || self.is_troubled(*other, *at)
+                        *since + LEASE <= *at || self.is_troubled(*other, *since, *at)
                     };
                     let twice = lane.iter().find(|other| !is_hindered(other)).copied();
                     lane.push((*life, *at));
@@ -343,9 +341,9 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// Whether something befell a server shortly before.
-    fn is_troubled(&self, life: Life, at: Duration) -> bool {
-        let is_of = |(of, when): &(Life, Duration)| *of == life && *when + LONG_AGO >= at && *when <= at;
+    /// Whether something befell a server shortly before `since`, or after it.
+    fn is_troubled(&self, life: Life, since: Duration, until: Duration) -> bool {
+        let is_of = |(of, when): &(Life, Duration)| *of == life && *when + LONG_AGO >= since && *when <= until;
         self.outcome.troubles.iter().any(is_of)
     }
 
