@@ -55,9 +55,7 @@ impl Rows {
         let is_good = |name: &str| state.keys.iter().filter(goes_on).any(|key| key.name == name);
         let goes = |id| changes.deleted_notices.iter().any(|gone| gone.id == id);
         let stays = |id| state.notices.contains(id) && !goes(id);
-        let compares = self.left_out != Some(LeftOut::Notices);
-        let is_another =
-            |seen: &Notice| compares && !state.notices.get(seen.id).is_some_and(|there| stands_alike(there, seen));
+        let is_another = |seen: &Notice| !state.notices.get(seen.id).is_some_and(|there| stands_alike(there, seen));
         let is_bad = |id| !state.keys.iter().any(|key| key.key_id == id && key.revoked_at.is_none());
         changes.turns.iter().any(|change| change.is_new && state.turns.contains(change.turn.id))
             || changes.interrupts.iter().any(|(it, is_new)| *is_new && state.interrupts.contains(it.interrupt_id))

@@ -48,8 +48,6 @@ pub enum LeftOut {
     Promotions,
     /// Whether whoever commits is still there.
     Rows,
-    /// How a notice stood when it was read.
-    Notices,
 }
 
 /// Everything there is.
