@@ -29,9 +29,9 @@ use crate::store::simulated::network::Weather;
 /// When every world begins, in milliseconds since 1970.
 const BASE: i64 = 1_800_000_000_000;
 /// One of so many of the usual number of seeds is run: a world takes a fifth of a second of a core.
-const SHARE: u64 = 3;
+const SHARE: u64 = 8;
 /// The same of worlds whose database fails over.
-const SHARE_OF_FAILOVERS: u64 = 8;
+const SHARE_OF_FAILOVERS: u64 = 24;
 
 /// What kind of world it is.
 #[derive(Debug, Clone, Copy)]
@@ -121,7 +121,7 @@ fn tell_of(seed: u64, setting: Setting) -> Vec<String> {
 /// Everything holds in the world of every seed.
 fn holds(test: &str, setting: Setting, share: u64) {
     // Where every commit is refused once, a few are enough.
-    let share = if faults::refuses_once() { share * 10 } else { share };
+    let share = if faults::refuses_once() { share * 5 } else { share };
     let wrong: Vec<(u64, Vec<String>)> = match only_seed() {
         Some(seed) => vec![(seed, tell_of(seed, setting))],
         None => seeds::all(share).map(|seed| (seed, look_at(seed, setting))).collect(),
