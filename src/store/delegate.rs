@@ -33,6 +33,10 @@ macro_rules! reads_from {
                     self.$($field)+.now()
                 }
 
+                fn promotions(&self) -> u64 {
+                    self.$($field)+.promotions()
+                }
+
                 fn session(&self, id: SessionId) -> Result<Option<Session>, Error> {
                     self.$($field)+.session(id)
                 }

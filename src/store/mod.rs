@@ -231,6 +231,11 @@ pub trait Reader: OutboxReader + CarriedReader + AskedReader {
     /// The time, by the store's clock.
     fn now(&self) -> Timestamp;
 
+    /// How often a standby had taken the database's place when what is read of sessions here was like this for the first
+    /// time, as far as anybody here knows: whoever knows more of them from before such a moment, knows what may have been
+    /// taken back. 0 for a store that has no standbys.
+    fn promotions(&self) -> u64;
+
     /// A session without its messages.
     fn session(&self, id: SessionId) -> Result<Option<Session>, Error>;
 

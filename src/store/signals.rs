@@ -76,4 +76,6 @@ pub struct OthersSnapshot {
     /// Counts how often something has changed that each process keeps in memory beside all sessions: keys, sign-ins, the policy
     /// that was pushed, or that the store is in use where it is now (`hitl store adopt`).
     pub access: u64,
+    /// How often a standby has taken the database's place. Each time, what was told before may have been taken back.
+    pub promotions: u64,
 }

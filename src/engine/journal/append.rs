@@ -154,6 +154,7 @@ impl Engine {
         // Of the attempt before, whichever run of this one asks.
         let before = *mark.lock().unwrap_or_else(PoisonError::into_inner);
         let written = self.store.transact(About::Session(session), move |tx| {
+            standing.check_stands(tx)?;
             if let Some(before) = before
                 && before.came_about(tx, turn)?
             {
@@ -189,6 +190,7 @@ impl Engine {
                     outcome => writing.written.batch.push(outcome),
                 }
             }
+            writing.own.first().map_or(Ok(()), |first| standing.check_comes_after(*first))?;
             if writing.written.asked > 0 {
                 engine.telling.show(&mut writing.written.after_commit, writing.tx, writing.session, turn)?;
             }

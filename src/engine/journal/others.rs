@@ -20,6 +20,7 @@ use crate::engine::journal::routing::WithheldTurns;
 use crate::engine::placement::slots::WaitingElsewhere;
 use crate::engine::placement::turn_queue::{NEVER_CLAIMED, QueueShare};
 use crate::engine::ports::dispatch::Delivery;
+use crate::store::about::About;
 use crate::store::shared::servers::OtherServer;
 use crate::store::signals::{HeldHere, MOST_ORPHANS, OrphanedTurn, Signal};
 use crate::store::{Reader, StoreExt};
@@ -33,6 +34,8 @@ const LOOKS_PER_REREAD: u32 = 5;
 struct Followed {
     /// How often keys, sign-ins and the policy had changed by then; unknown before the first look.
     access: Option<u64>,
+    /// How often a standby had taken the database's place by then.
+    promotions: Option<u64>,
     looks: u32,
     next: Instant,
     /// What was left to servers with other code.
@@ -50,6 +53,7 @@ impl Engine {
         tokio::spawn(async move {
             let mut followed = Followed {
                 access: None,
+                promotions: None,
                 looks: 0,
                 next: Instant::now(),
                 withheld: WithheldTurns::default(),
@@ -131,6 +135,15 @@ impl Engine {
                 return;
             }
         };
+        if followed.promotions.replace(look.promotions).is_some_and(|before| before != look.promotions) {
+            tracing::warn!(
+                "another database has taken the place of the one before: what it does not know of is begun anew"
+            );
+            self.journal.alarm.set(Timestamp::from_millis(0));
+            self.telling.missed_elsewhere();
+            followed.access = None;
+        }
+        self.drop_what_was_taken_back(look.promotions).await;
         if followed.access != Some(look.access) {
             match self.access.changed_elsewhere().await {
                 Ok(()) => {
@@ -216,6 +229,31 @@ impl Engine {
         let is_known = membership.others().iter().any(|other| other.runs_turns_of(agent));
         // One that has just come is not known yet.
         Ok(is_known || membership.look_at_others().await?.iter().any(|other| other.runs_turns_of(agent)))
+    }
+
+    /// After so many `promotions`, turns in memory here of which something was taken back are dropped, also where something else
+    /// has come in its place since: a look finds those that are still this server's, and they begin anew from their journals.
+    /// Those that have lost nothing stay.
+    async fn drop_what_was_taken_back(&self, promotions: u64) {
+        for (HeldHere { turn, session, epoch, known }, before) in self.placement.known_before(promotions) {
+            let read = self.store.transact(About::Session(session), move |tx| {
+                let has_all = match known.checked_sub(1) {
+                    Some(last) => !tx.journal_page(turn, last, 1)?.is_empty(),
+                    None => true,
+                };
+                Ok((tx.promotions(), has_all))
+            });
+            match read.await {
+                Ok((since, true)) if since <= before => self.placement.stands(turn, epoch, promotions),
+                Ok(_) => {
+                    tracing::warn!(%session, "what a turn has heard of was taken back: it begins anew");
+                    self.placement.drop_taken_back(turn, epoch);
+                }
+                Err(error) => {
+                    tracing::error!(%turn, %error, "whether a turn has lost anything could not be read; it is tried again")
+                }
+            }
+        }
     }
 
     /// Turns in memory here get what others have written to them, and those that are not this server's any more are dropped.

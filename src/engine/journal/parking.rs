@@ -116,7 +116,11 @@ impl Engine {
 
 /// Parks a turn where it still is at its pause and something will wake it; whether it did.
 fn park_one(tx: &mut dyn Transaction, candidate: &Candidate) -> Result<bool, Error> {
-    let Candidate { turn, epoch, session, pause, worked_ms } = *candidate;
+    let Candidate { turn, epoch, promotions, session, pause, worked_ms } = *candidate;
+    // Its pause may have been taken back.
+    if tx.promotions() > promotions {
+        return Ok(false);
+    }
     let is_its_owners = tx.life(turn)?.is_some_and(|life| life.check_owner(epoch).is_ok());
     if !is_its_owners || !tx.journal_after(turn, Some(pause.index))?.is_empty() {
         return Ok(false);

@@ -181,8 +181,11 @@ impl Engine {
             Some(Lost::Unstored { .. } | Lost::Outdated) => false,
         };
         let fate = self.persist(turn, || {
-            let engine = Arc::clone(self);
-            move |tx: &mut dyn Transaction| engine.decide(tx, turn, epoch, counts)
+            let (engine, standing) = (Arc::clone(self), standing.clone());
+            move |tx: &mut dyn Transaction| {
+                standing.check_stands(tx)?;
+                engine.decide(tx, turn, epoch, counts)
+            }
         });
         let fate = fate.await;
         faults::at(Point::EngineLostCommitted);

@@ -54,7 +54,8 @@ impl Engine {
         }
         faults::at(Point::EngineClaimWritten);
         let order = order(tx, turn, epoch, journal)?;
-        Ok(TurnClaim::new(&self.placement, order, rules, Duration::from_millis(turn.life.worked_ms)))
+        let worked = Duration::from_millis(turn.life.worked_ms);
+        Ok(TurnClaim::new(&self.placement, order, tx.promotions(), rules, worked))
     }
 
     /// Writes and claims a new turn of `session` inside a transaction; `session` is what the turn's message made of it.
@@ -74,7 +75,7 @@ impl Engine {
         let entry = Entry::Start { code: runtime.code, python: runtime.python, policy, abandoned, traceparent };
         tx.append(turn.id, epoch, &entry, now)?;
         let order = order(tx, turn, epoch, vec![RecordedEntry { at: now, entry }])?;
-        Ok(TurnClaim::new(&self.placement, order, rules, Duration::ZERO))
+        Ok(TurnClaim::new(&self.placement, order, tx.promotions(), rules, Duration::ZERO))
     }
 
     /// Writes a new turn of `session` inside a transaction for whichever server takes it, which notes its own code then. Its

@@ -101,15 +101,17 @@ impl Engine {
         said: Arc<(ChatMessage, Vec<ChatMessage>)>,
     ) -> Result<(), Error> {
         let standing = self.placement.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
-        let session_id = standing.session;
+        let (session_id, worked) = (standing.session, standing.worked);
         let engine = Arc::clone(self);
         faults::at(Point::EngineEnd);
         let (after_commit, outcome) = self
             .store
             .transact(About::Session(session_id), move |tx| {
+                standing.check_stands(tx)?;
                 let now = tx.now();
                 let session = tx.session(session_id)?.ok_or(Error::TurnNotOpen(None))?;
-                tx.append(turn, epoch, &Entry::End { ending: Ending::Done }, now)?;
+                let index = tx.append(turn, epoch, &Entry::End { ending: Ending::Done }, now)?;
+                standing.check_comes_after(index)?;
                 let (response, state) = (said.0.clone(), &said.1);
                 tx.set_messages(session_id, state)?;
                 let event = session::Event::TurnEnded { turn, response, total_messages: state.len() };
@@ -120,7 +122,7 @@ impl Engine {
             .await?;
         faults::at(Point::EngineEndCommitted);
         self.host.came_out(outcome);
-        self.telling.counters().turn_done(standing.worked);
+        self.telling.counters().turn_done(worked);
         self.host.is_over(RunOver::ParkedOrEnded);
         self.leave(turn, epoch);
         self.telling.run(after_commit);
@@ -138,12 +140,13 @@ impl Engine {
 
     async fn fail_once(self: &Arc<Self>, turn: TurnId, epoch: u64, failure: Failure) -> Result<(), Error> {
         let standing = self.placement.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
-        let session_id = standing.session;
+        let (session_id, worked) = (standing.session, standing.worked);
         let others = self.codes_elsewhere(&failure).await?;
         let engine = Arc::clone(self);
         let failed = self
             .store
             .transact(About::Session(session_id), move |tx| {
+                standing.check_stands(tx)?;
                 let now = tx.now();
                 let session = tx.session(session_id)?.ok_or(Error::TurnNotOpen(None))?;
                 let row = owned_turn(tx, turn, epoch)?;
@@ -160,7 +163,7 @@ impl Engine {
             return Ok(());
         };
         self.host.came_out(outcome);
-        self.telling.counters().turn_failed(standing.worked);
+        self.telling.counters().turn_failed(worked);
         self.host.is_over(RunOver::ParkedOrEnded);
         self.leave(turn, epoch);
         self.telling.run(after_commit);

@@ -18,14 +18,15 @@ pub struct TurnClaim {
 }
 
 impl TurnClaim {
-    /// From here on answers find the turn. `rules` are those of its session.
+    /// From here on answers find the turn. `rules` are those of its session; `promotions` is what the transaction reads.
     pub(in crate::engine) fn new(
         placement: &Arc<Placement>,
         order: TurnOrder,
+        promotions: u64,
         rules: Arc<OwnRules>,
         worked: Duration,
     ) -> Self {
-        placement.claim(order.turn, order.epoch, rules);
+        placement.claim(order.turn, order.epoch, promotions, rules);
         let (turn, epoch, placement) = (order.turn, order.epoch, Arc::clone(placement));
         Self { order: Some(order), worked, turn, epoch, placement }
     }

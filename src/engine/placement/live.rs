@@ -14,7 +14,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::domain::turn::stage::{self, Stage};
-use crate::domain::{SessionId, TurnId};
+use crate::domain::{Error, SessionId, TurnId};
 use crate::engine::access::policy::OwnRules;
 use crate::engine::placement::Placement;
 use crate::engine::placement::deliveries::Queue;
@@ -22,6 +22,7 @@ use crate::engine::placement::live_turn::{LiveTurn, Pause, WarmPause, millis};
 use crate::engine::ports::dispatch::{Delivery, TurnOrder};
 use crate::engine::ports::held::{Held, HeldTurn, Holder};
 use crate::faults::Rule;
+use crate::store::Reader;
 use crate::store::signals::HeldHere;
 
 /// A turn at a worker, as a batch of its words finds it.
@@ -31,6 +32,10 @@ pub struct LiveSnapshot {
     pub session: SessionId,
     /// How many entries its worker was given with the order.
     pub known: u64,
+    /// How many entries of its journal it has heard of.
+    pub heard: u64,
+    /// How often a standby had taken the database's place, and nothing that is known of the turn was taken back.
+    pub promotions: u64,
     /// The rules of its session.
     pub rules: Arc<OwnRules>,
     /// Time at work so far.
@@ -49,6 +54,24 @@ impl LiveSnapshot {
         millis(self.worked)
     }
 
+    /// What is known of it here was not taken back: nothing has changed since that the session knows of and this does not. A
+    /// word that was said on what is gone has no place in the journal.
+    ///
+    /// # Errors
+    /// [`Error::StaleEpoch`].
+    pub fn check_stands(&self, reader: &dyn Reader) -> Result<(), Error> {
+        if reader.promotions() > self.promotions { Err(Error::StaleEpoch) } else { Ok(()) }
+    }
+
+    /// An entry that the turn says comes after all that it has heard of: the `index` of one that does not tells that something
+    /// was taken back.
+    ///
+    /// # Errors
+    /// [`Error::StaleEpoch`].
+    pub fn check_comes_after(&self, index: u64) -> Result<(), Error> {
+        if index < self.heard { Err(Error::StaleEpoch) } else { Ok(()) }
+    }
+
     /// Whether its worker was given more than the message, and so has to replay.
     pub fn is_replay(&self) -> bool {
         self.known > 1
@@ -62,6 +85,8 @@ pub struct Candidate {
     pub turn: TurnId,
     /// Its epoch.
     pub epoch: u64,
+    /// See [`LiveSnapshot::promotions`].
+    pub promotions: u64,
     /// Whose.
     pub session: SessionId,
     /// What it waits for.
@@ -74,6 +99,8 @@ pub struct Candidate {
 #[derive(Debug)]
 struct Claimed {
     epoch: u64,
+    /// See [`LiveSnapshot::promotions`].
+    promotions: u64,
     rules: Arc<OwnRules>,
     /// What was delivered since.
     held: Vec<Delivery>,
@@ -93,10 +120,10 @@ pub(super) struct Turns {
 }
 
 impl Placement {
-    /// A turn is being claimed at `epoch`; see [`crate::engine::placement::claims::TurnClaim`]. `rules` are those of
-    /// its session.
-    pub fn claim(&self, turn: TurnId, epoch: u64, rules: Arc<OwnRules>) {
-        self.lock().claimed.insert(turn, Claimed { epoch, rules, held: Vec::new() });
+    /// A turn is being claimed at `epoch`, after so many `promotions`; see [`crate::engine::placement::claims::TurnClaim`].
+    /// `rules` are those of its session.
+    pub fn claim(&self, turn: TurnId, epoch: u64, promotions: u64, rules: Arc<OwnRules>) {
+        self.lock().claimed.insert(turn, Claimed { epoch, promotions, rules, held: Vec::new() });
     }
 
     fn unclaim(&self, turn: TurnId, epoch: u64) {
@@ -119,8 +146,8 @@ impl Placement {
         let Some(dispatch) = self.dispatch.get() else { return false };
         let (turn, epoch) = (order.turn, order.epoch);
         let mut turns = self.lock();
-        let (rules, held) = match turns.claimed.remove(&turn) {
-            Some(claimed) if claimed.epoch == epoch => (claimed.rules, claimed.held),
+        let (rules, promotions, held) = match turns.claimed.remove(&turn) {
+            Some(claimed) if claimed.epoch == epoch => (claimed.rules, claimed.promotions, claimed.held),
             Some(newer) => {
                 turns.claimed.insert(turn, newer);
                 return false;
@@ -137,6 +164,7 @@ impl Placement {
             epoch,
             started: Instant::now(),
             known: order.journal.len() as u64,
+            promotions,
             rules,
             worked,
             since: None,
@@ -160,14 +188,34 @@ impl Placement {
 
     /// The turns at workers, and how much of their journals is known here.
     pub fn held_here(&self) -> Vec<HeldHere> {
+        self.lock().at_workers.iter().map(|(turn, live)| live.as_held(*turn)).collect()
+    }
+
+    /// Those of which it is not known that none of so many `promotions` has taken anything back, each with after how many it
+    /// was so.
+    pub fn known_before(&self, promotions: u64) -> Vec<(HeldHere, u64)> {
         let turns = self.lock();
-        let held = turns.at_workers.iter().map(|(turn, live)| HeldHere {
-            turn: *turn,
-            session: live.session,
-            epoch: live.epoch,
-            known: live.has_heard_of(),
-        });
-        held.collect()
+        let before = turns.at_workers.iter().filter(|(_, live)| live.promotions < promotions);
+        before.map(|(turn, live)| (live.as_held(*turn), live.promotions)).collect()
+    }
+
+    /// Nothing that is known here of the turn at `epoch` was taken back by any of so many `promotions`.
+    pub fn stands(&self, turn: TurnId, epoch: u64, promotions: u64) {
+        if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
+            live.promotions = live.promotions.max(promotions);
+        }
+    }
+
+    /// Something that is known here of the turn at `epoch` may have been taken back: its worker drops it, and whoever claims it
+    /// begins anew from its journal.
+    pub fn drop_taken_back(&self, turn: TurnId, epoch: u64) {
+        let mut turns = self.lock();
+        if turns.remove(self, turn, epoch) {
+            turns.queues.remove(&turn);
+            self.dispatch.get().into_iter().for_each(|dispatch| dispatch.park(turn));
+        }
+        drop(turns);
+        self.rested.notify_waiters();
     }
 
     /// The turns that this process knows of: in memory, with a slot or waiting for one, or resting before they are taken up
@@ -216,6 +264,8 @@ impl Placement {
         self.lock().at_workers.get(&turn).filter(is_at).map(|live| LiveSnapshot {
             session: live.session,
             known: live.known,
+            heard: live.has_heard_of(),
+            promotions: live.promotions,
             rules: Arc::clone(&live.rules),
             worked: live.worked(),
             at_worker: live.started.elapsed(),
@@ -247,6 +297,7 @@ impl Placement {
                 let candidate = Candidate {
                     turn: *turn,
                     epoch: live.epoch,
+                    promotions: live.promotions,
                     session: live.session,
                     pause: *pause,
                     worked_ms: millis(live.worked()),

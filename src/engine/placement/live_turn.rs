@@ -12,6 +12,7 @@ use crate::domain::{SessionId, Timestamp, TurnId};
 use crate::engine::access::policy::OwnRules;
 use crate::engine::placement::Placement;
 use crate::engine::ports::held::Held;
+use crate::store::signals::HeldHere;
 
 /// A turn at a worker.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(super) struct LiveTurn {
     pub(super) started: Instant,
     /// How many entries its worker was given with the order.
     pub(super) known: u64,
+    /// See [`crate::engine::placement::live::LiveSnapshot::promotions`].
+    pub(super) promotions: u64,
     /// The rules of its session.
     pub(super) rules: Arc<OwnRules>,
     /// Time at work so far, without the current stretch.
@@ -70,6 +73,11 @@ impl LiveTurn {
     /// answer that it was given with its question is not counted before; it takes no harm from being given that again.
     pub(super) fn has_heard_of(&self) -> u64 {
         self.known.max(self.seen).max(self.delivered.map_or(0, |delivered| delivered + 1))
+    }
+
+    /// What others can ask of it.
+    pub(super) fn as_held(&self, turn: TurnId) -> HeldHere {
+        HeldHere { turn, session: self.session, epoch: self.epoch, known: self.has_heard_of() }
     }
 
     /// Something has happened to it that may cost or give it its slot.

@@ -8,6 +8,7 @@ mod commits;
 mod compaction;
 mod decisions;
 mod due;
+mod failovers;
 mod journal;
 mod locks;
 mod losses;

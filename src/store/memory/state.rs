@@ -275,6 +275,10 @@ impl Reader for MemoryState {
         self.clock.now()
     }
 
+    fn promotions(&self) -> u64 {
+        0
+    }
+
     fn session(&self, id: SessionId) -> Result<Option<Session>, Error> {
         Ok(self.sessions.get(id).map(|row| row.session.clone()))
     }

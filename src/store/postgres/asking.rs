@@ -166,8 +166,9 @@ pub(super) fn answer(question: StoreQuestion, replies: &mut Replies, forms: &Kep
             let mut cells = PostgresCells::new("sessions", head);
             let version = Version { count: cells.number()?, token: cells.plain::<i64>()?.cast_unsigned() };
             let latest = cells.plain::<Option<i64>>()?.map(Timestamp::from_millis);
+            let promotions = cells.number()?;
             let session = rows::session(&mut cells).map(|(_, session)| session);
-            Answer::Session(Some(Box::new(SessionSlice { version, latest, session, turn, pending })))
+            Answer::Session(Some(Box::new(SessionSlice { version, latest, promotions, session, turn, pending })))
         }
         StoreQuestion::Messages(_) => Answer::Messages(replies.all("messages", |cells| cells.json())?),
         StoreQuestion::Turn(_) => Answer::Turn(replies.one("turns", turn)?.map(Box::new)),

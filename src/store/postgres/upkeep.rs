@@ -117,9 +117,11 @@ impl Upkeep for PostgresBackend {
                 .iter()
                 .map(|row| PostgresCells::new("turns", row).uuid().map(TurnId))
                 .collect::<Result<_, _>>()?;
-            let access =
-                next().first().map(|row| PostgresCells::new("meta", row).number()).transpose()?.unwrap_or_default();
-            Ok(OthersSnapshot { orphans, withheld: turns(next())?, owned, moved, access })
+            let access = next();
+            let mut meta = access.first().map(|row| PostgresCells::new("meta", row));
+            let mut number = || meta.as_mut().map_or(Ok(0), |meta| meta.number());
+            let (access, promotions) = (number()?, number()?);
+            Ok(OthersSnapshot { orphans, withheld: turns(next())?, owned, moved, access, promotions })
         })
     }
 

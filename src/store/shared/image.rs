@@ -20,6 +20,8 @@ pub struct Image {
     /// What they answer.
     pub(super) known: Knowledge,
     as_of: u64,
+    /// Whether something else is there by now, as far as anybody knows: it answers nothing any more.
+    is_outdated: bool,
 }
 
 /// Which questions are answered, and how far that is from rows.
@@ -41,6 +43,8 @@ pub struct Knowledge {
     versions: Vec<(SessionId, Option<Version>)>,
     /// The latest time that is written in what was read, or was told here.
     latest: Cell<Option<Timestamp>>,
+    /// See [`Reader::promotions`](crate::store::Reader::promotions).
+    pub(super) promotions: u64,
     /// What somebody wanted to know and nobody has asked for.
     missing: RefCell<Vec<StoreQuestion>>,
 }
@@ -65,7 +69,30 @@ impl Image {
         state.turns = Ordered::after_others();
         state.interrupts = Ordered::after_others();
         state.notices = Ordered::after_others();
-        Self { state, known: Knowledge::default(), as_of }
+        Self { state, known: Knowledge::default(), as_of, is_outdated: false }
+    }
+
+    /// What was known `before` of the same sessions. Those that are as they were have lost nothing, whichever database tells so
+    /// by now.
+    #[must_use]
+    pub fn after(mut self, before: &Self) -> Self {
+        let Knowledge { versions, promotions, .. } = &mut self.known;
+        if versions.iter().all(|version| before.known.versions.contains(version)) {
+            *promotions = before.known.promotions.min(*promotions);
+        }
+        self
+    }
+
+    /// Others were first, or nobody knows what came of the commit that was to leave `versions`: what is kept is which versions
+    /// there may be if nothing was taken back.
+    pub fn outdate(&mut self, versions: &[(SessionId, Option<Version>)]) {
+        self.is_outdated = true;
+        self.known.versions.extend_from_slice(versions);
+    }
+
+    /// Whether it is good for no more than [`Image::after`].
+    pub fn is_outdated(&self) -> bool {
+        self.is_outdated
     }
 
     /// Takes in what was answered: rows before what hangs on them. What is known already stays.
@@ -154,7 +181,8 @@ impl Image {
             self.known.versions.push((id, None));
             return;
         };
-        let SessionSlice { version, latest, session, turn, pending } = *slice;
+        let SessionSlice { version, latest, promotions, session, turn, pending } = *slice;
+        self.known.promotions = self.known.promotions.max(promotions);
         self.known.latest.set(self.known.latest.get().max(latest));
         self.known.versions.push((id, Some(version)));
         match session {

@@ -89,6 +89,10 @@ impl Reader for KnowledgeReader<'_> {
         self.known.now(self.state.now())
     }
 
+    fn promotions(&self) -> u64 {
+        self.known.promotions
+    }
+
     fn session(&self, id: SessionId) -> Result<Option<Session>, Error> {
         self.known.need(StoreQuestion::Session(id))?;
         self.state.session(id)

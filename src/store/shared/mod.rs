@@ -321,18 +321,22 @@ impl<B: Backend> JobRunner<B> {
         let mut is_refused_once = faults::refuses_once();
         for _ in 0..MOST_CONFLICTS {
             self.access.may_write()?;
-            let mut known = match image.take() {
-                Some(known) => known,
-                None => self.load(&asked).await?,
-            };
-            match self.attempt(job, at, &mut known, &mut asked, &mut is_refused_once).await {
-                Ok(Attempt::Done) => {
-                    *image = Some(known);
-                    return Ok(());
+            if image.as_ref().is_none_or(Image::is_outdated) {
+                let fresh = self.load(&asked).await?;
+                *image = Some(match image.take() {
+                    Some(before) => fresh.after(&before),
+                    None => fresh,
+                });
+            }
+            let Some(known) = image.as_mut() else { continue };
+            match self.attempt(job, at, known, &mut asked, &mut is_refused_once).await {
+                Ok(Attempt::Done) => return Ok(()),
+                // Others were first, or what is known was read for this job.
+                Ok(Attempt::Moved | Attempt::Stale) => known.outdate(&[]),
+                Err(error) => {
+                    known.outdate(&[]);
+                    return Err(error);
                 }
-                Ok(Attempt::Moved | Attempt::Stale) => {}
-                // What is known of the session was read for this job, or is out of date by now.
-                Err(error) => return Err(error),
             }
         }
         Err(Error::StoreUnavailable("others were first each time".to_owned()))
@@ -353,7 +357,7 @@ impl<B: Backend> JobRunner<B> {
             match (missing.is_empty(), written) {
                 (false, None) => self.add(known, missing, asked).await?,
                 // It went on without what it asked for, and has written to the image.
-                (false, Some(_)) => *known = self.load(asked).await?,
+                (false, Some(_)) => self.reload(known, asked).await?,
                 (true, _) if std::mem::take(is_refused_once) => return Ok(Attempt::Moved),
                 (true, None) if known.as_of() < at => return Ok(Attempt::Stale),
                 (true, None) => return outcome.map(|()| Attempt::Done),
@@ -381,7 +385,8 @@ impl<B: Backend> JobRunner<B> {
         let new = changes.new_rows();
         self.whose.remember(&changes);
         let bell = self.bell.as_ref().map(|bell| (bell, changes.signals()));
-        match committing::commit(&self.backend, changes).await? {
+        let committed = committing::commit(&self.backend, changes).await;
+        match committed.inspect_err(|_| known.outdate(&versions))? {
             Committed::Yes { events } => {
                 for (handle, number) in numbers.iter().zip(events) {
                     handle.set(number);
@@ -410,6 +415,12 @@ impl<B: Backend> JobRunner<B> {
         Ok(image)
     }
 
+    /// Fetches all of `asked` anew.
+    async fn reload(&self, known: &mut Image, asked: &[StoreQuestion]) -> Result<(), Error> {
+        *known = self.load(asked).await?.after(known);
+        Ok(())
+    }
+
     /// Fetches what is `missing`. Where the sessions of which something is known have moved since, all of it is fetched
     /// anew, so that what a job sees is of one moment.
     async fn add(&self, known: &mut Image, missing: Vec<StoreQuestion>, asked: &[StoreQuestion]) -> Result<(), Error> {
@@ -417,16 +428,14 @@ impl<B: Backend> JobRunner<B> {
         let is_new = |question: &StoreQuestion| matches!(question, StoreQuestion::Session(_));
         if sessions.is_empty() || missing.iter().any(is_new) {
             // Nothing tells whether what is known is of the same moment.
-            *known = self.load(asked).await?;
-            return Ok(());
+            return self.reload(known, asked).await;
         }
         let again = sessions.into_iter().map(StoreQuestion::Session).filter(|again| !missing.contains(again));
         let again: Vec<StoreQuestion> = again.collect();
         let questions: Vec<StoreQuestion> = missing.into_iter().chain(again).collect();
         let answers = self.backend.answer(questions.clone()).await?;
         if known.has_moved(questions.iter().zip(&answers)) {
-            *known = self.load(asked).await?;
-            return Ok(());
+            return self.reload(known, asked).await;
         }
         known.install_all(&questions, answers)
     }

@@ -183,6 +183,8 @@ pub struct SessionSlice {
     pub version: Version,
     /// The latest time that is written in it, by whichever server's clock; `None` where none is known.
     pub latest: Option<Timestamp>,
+    /// How often a standby had taken the database's place by then.
+    pub promotions: u64,
     /// The session.
     pub session: Result<Session, Error>,
     /// Its newest turn.

@@ -72,10 +72,15 @@ impl Rows {
                 Some(LeftOut::Latest) => None,
                 _ => self.latest_of(id, row.session.updated_at),
             },
+            promotions: self.told_promotions(),
             session: Ok(row.session.clone()),
             turn: Ok(newest),
             pending: Ok(pending),
         }))
+    }
+
+    pub(super) fn told_promotions(&self) -> u64 {
+        if self.left_out == Some(LeftOut::Promotions) { 0 } else { self.promotions }
     }
 
     /// The latest of its change, its newest event and the last entry of its newest turn: whatever is written writes one of them.

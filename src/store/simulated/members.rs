@@ -26,6 +26,8 @@ pub(super) struct MemberRows {
     /// Counts how often keys and sign-ins have changed.
     access: u64,
     buried: Vec<(ServerId, Moment)>,
+    /// When something was committed last for each.
+    committed: BTreeMap<ServerId, Moment>,
 }
 
 #[derive(Clone)]
@@ -70,13 +72,18 @@ impl MemberRows {
 
 impl Rows {
     pub(super) fn may_commit(&self, member: ServerId) -> bool {
-        self.members.servers.contains_key(&member)
+        self.left_out == Some(LeftOut::Rows) || self.members.servers.contains_key(&member)
+    }
+
+    /// Something was committed for it.
+    pub(super) fn has_committed(&mut self, member: ServerId) {
+        self.members.committed.insert(member, seeds::moment().unwrap_or_default());
     }
 
     fn look(&self, me: Option<ServerId>, agent: &str, held: &[HeldHere]) -> Result<OthersSnapshot, Error> {
-        let access = self.members.access;
+        let (access, promotions) = (self.members.access, self.told_promotions());
         if self.left_out == Some(LeftOut::Looks) {
-            return Ok(OthersSnapshot { access, ..OthersSnapshot::default() });
+            return Ok(OthersSnapshot { access, promotions, ..OthersSnapshot::default() });
         }
         let agent_of = |turn: TurnId| {
             let session = self.state.turns.get(turn).and_then(|row| self.state.sessions.get(row.turn.session_id));
@@ -93,7 +100,7 @@ impl Rows {
             }
         }
         let moved = held.iter().filter(|held| self.has_moved(held)).map(|held| held.turn).collect();
-        Ok(OthersSnapshot { orphans: left, owned, moved, access, ..OthersSnapshot::default() })
+        Ok(OthersSnapshot { orphans: left, owned, moved, access, promotions, ..OthersSnapshot::default() })
     }
 
     /// Whether a turn that a server has in memory is another one's or over, or others have written to it.
@@ -125,6 +132,11 @@ impl SimulatedDatabase {
     ) -> BoxFuture<'static, Result<(), Error>> {
         let is_alone = self.lock().members.servers.keys().all(|id| Some(*id) == me);
         if is_alone { self.release_notices(now) } else { Box::pin(std::future::ready(Ok(()))) }
+    }
+
+    /// When something was committed last for each server.
+    pub fn committed(&self) -> BTreeMap<ServerId, Moment> {
+        self.lock().members.committed.clone()
     }
 
     /// Who was taken for dead, and when.

@@ -44,6 +44,10 @@ pub enum LeftOut {
     Looks,
     /// How late it was when a session was written last.
     Latest,
+    /// How often another one has taken its place.
+    Promotions,
+    /// Whether whoever commits is still there.
+    Rows,
 }
 
 /// Everything there is.
@@ -53,6 +57,8 @@ pub(crate) struct Rows {
     versions: HashMap<SessionId, Version>,
     members: MemberRows,
     left_out: Option<LeftOut>,
+    /// How often another database has taken the place of this one.
+    promotions: u64,
     is_closed: bool,
     /// How often it was asked, and how often something was committed.
     calls: (u64, u64),
@@ -68,6 +74,7 @@ impl SimulatedDatabase {
                 versions: HashMap::new(),
                 members: MemberRows::default(),
                 left_out: None,
+                promotions: 0,
                 is_closed: false,
                 calls: (0, 0),
             })),
@@ -93,7 +100,9 @@ impl SimulatedDatabase {
 
     /// It is lost, and one takes its place that was behind: what was committed since is gone.
     pub fn fail_over(&self, standby: Rows) {
-        *self.lock() = standby;
+        let mut rows = self.lock();
+        let promotions = rows.promotions + 1;
+        *rows = Rows { promotions, ..standby };
     }
 
     /// Commits for a server, unless that was buried.
@@ -103,7 +112,11 @@ impl SimulatedDatabase {
             if member.is_some_and(|member| !rows.may_commit(member)) {
                 return Err(Error::StoreUnavailable("another server has taken the place of this one".to_owned()));
             }
-            rows.commit(changes)
+            let committed = rows.commit(changes)?;
+            if let (Some(member), Committed::Yes { .. }) = (member, &committed) {
+                rows.has_committed(member);
+            }
+            Ok(committed)
         })
     }
 

@@ -153,6 +153,10 @@ impl Reader for Handle<'_> {
         WallClock.now()
     }
 
+    fn promotions(&self) -> u64 {
+        0
+    }
+
     fn session(&self, id: SessionId) -> Result<Option<Session>, Error> {
         let sql = concat!(sql!("sessions/select"), "WHERE id = ?1");
         let found = self.one("sessions", sql, [id.0.as_bytes()], |cells| rows::session(cells))?;

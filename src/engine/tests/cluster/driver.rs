@@ -81,7 +81,8 @@ impl World {
                 server.kill();
             }
         }
-        Outcome { lines, history, rested, troubles, names, buried: world.database.buried(), panics: entropy::panics() }
+        let (buried, committed) = (world.database.buried(), world.database.committed());
+        Outcome { lines, history, rested, troubles, names, buried, committed, panics: entropy::panics() }
     }
 
     fn weather(&self) -> Weather {

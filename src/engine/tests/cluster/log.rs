@@ -60,8 +60,12 @@ pub enum Line {
     Wrong(AtWorker, String),
     /// A listener of a server hears an event.
     Heard(Life, SessionId, u64),
-    /// A receiver takes a notice, of a session; whether the server hears so.
-    Took(NoticeId, SessionId, bool),
+    /// A server sends a notice of a session to its receiver.
+    Posts(Life, NoticeId, SessionId),
+    /// The receiver takes it.
+    Took(NoticeId, SessionId),
+    /// The server hears what came of it.
+    Posted(Life, NoticeId, SessionId),
     /// What befell a server.
     Fault(Life, &'static str),
 }

@@ -13,6 +13,8 @@ use crate::store::simulated::history::History;
 
 /// How long what befell a server may be before what it explains.
 const LONG_AGO: Duration = Duration::from_secs(30);
+/// How long a server has a notice to itself: a minute, as clocks count it that differ.
+const LEASE: Duration = Duration::from_secs(58);
 
 /// What is wrong in a world, if anything is. What a failover takes back may be lost, but only that.
 pub fn judge(outcome: &Outcome, fails_over: bool) -> Vec<String> {
@@ -23,10 +25,11 @@ pub fn judge(outcome: &Outcome, fails_over: bool) -> Vec<String> {
     let mut judge = Judge { lines: &outcome.lines, outcome, history, gone: gone(outcome, history), wrong: Vec::new() };
     judge.nothing_is_our_fault();
     judge.journals_are_whole();
+    judge.journals_are_of_one_run();
     judge.no_time_goes_back();
     judge.the_audit_is_one_chain();
+    judge.nothing_sleeps();
     if !fails_over {
-        judge.nothing_sleeps();
         judge.what_was_acknowledged_is_there_once();
         judge.one_answer_counts();
         judge.no_entry_comes_after_a_later_epochs();
@@ -35,8 +38,15 @@ pub fn judge(outcome: &Outcome, fails_over: bool) -> Vec<String> {
         judge.who_was_buried_does_nothing();
         judge.events_are_all_heard_in_order();
         judge.notices_are_taken_in_order();
+        judge.one_server_sends_the_notices_of_a_session();
+        judge.nothing_is_committed_for_who_was_buried();
     }
     judge.wrong
+}
+
+/// Which of its deeds a turn tells of.
+fn place_of(path: &str) -> Option<usize> {
+    path.strip_prefix("0#")?.parse().ok()
 }
 
 /// Sessions that are deleted.
@@ -126,6 +136,31 @@ impl<'a> Judge<'a> {
                 let is_closed = matches!(interrupt.status, InterruptStatus::Resolved | InterruptStatus::Expired);
                 let holds = asked.count() == 1 && (is_in_journal == is_closed);
                 self.expect(holds, || format!("interrupt {} is {:?}", interrupt.interrupt_id, interrupt.status));
+            }
+        }
+    }
+
+    /// A turn does one thing after the other: its journal tells of no deed before all that come before it are done. So it does
+    /// where others took over, and where something was taken back.
+    fn journals_are_of_one_run(&mut self) {
+        for (turn, journal) in &self.history.turns {
+            let (mut done, mut asked) = (0, BTreeMap::new());
+            for recorded in journal {
+                let place = match &recorded.entry {
+                    Entry::Step { step, .. } | Entry::Intent { step, .. } => place_of(&step.path),
+                    Entry::Ask { step, interrupt_id } => {
+                        let place = place_of(&step.path);
+                        asked.insert(*interrupt_id, place);
+                        place
+                    }
+                    Entry::Timer { path, .. } => place_of(path),
+                    Entry::Answer { interrupt_id, .. } | Entry::Expire { interrupt_id } => {
+                        asked.get(interrupt_id).copied().flatten()
+                    }
+                    _ => continue,
+                };
+                self.expect(place == Some(done), || format!("deed {done} of {} is not done: {recorded:?}", turn.id));
+                done += usize::from(!matches!(recorded.entry, Entry::Intent { .. } | Entry::Ask { .. }));
             }
         }
     }
@@ -220,9 +255,7 @@ impl<'a> Judge<'a> {
                     let step = (*turn, path.as_str());
                     self.expect(!finished.contains(&step), || format!("finished, and runs again: {at:?} {line:?}"));
                     if let Some((before, since)) = begun.insert(step, (*life, *at)) {
-                        let is_of =
-                            |(of, when): &(Life, Duration)| *of == before && *when + LONG_AGO >= since && when <= at;
-                        let is_explained = !once && self.outcome.troubles.iter().any(is_of);
+                        let is_explained = !once && self.is_troubled(before, since, *at);
                         self.expect(is_explained, || {
                             format!("runs twice, first at {before} {since:?}: {at:?} {line:?}")
                         });
@@ -283,10 +316,51 @@ impl<'a> Judge<'a> {
         }
     }
 
+    /// Unless it is gone or silent: then another one does, once its lease is over.
+    fn one_server_sends_the_notices_of_a_session(&mut self) {
+        let mut under_way: BTreeMap<SessionId, Vec<(Life, Duration)>> = BTreeMap::new();
+        for (at, line) in self.lines {
+            match line {
+                Line::Posts(life, _, session) => {
+                    let lane = under_way.entry(*session).or_default();
+                    let is_hindered = |(other, since): &(Life, Duration)| {
+                        *since + LEASE <= *at || self.is_troubled(*other, *since, *at)
+                    };
+                    let twice = lane.iter().find(|other| !is_hindered(other)).copied();
+                    lane.push((*life, *at));
+                    self.expect(twice.is_none(), || format!("{twice:?} sends already: {at:?} {line:?}"));
+                }
+                Line::Posted(life, _, session) => {
+                    let lane = under_way.entry(*session).or_default();
+                    if let Some(place) = lane.iter().position(|(other, _)| other == life) {
+                        lane.remove(place);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether something befell a server shortly before `since`, or after it.
+    fn is_troubled(&self, life: Life, since: Duration, until: Duration) -> bool {
+        let is_of = |(of, when): &(Life, Duration)| *of == life && *when + LONG_AGO >= since && *when <= until;
+        self.outcome.troubles.iter().any(is_of)
+    }
+
+    fn nothing_is_committed_for_who_was_buried(&mut self) {
+        for (id, buried) in &self.outcome.buried {
+            let last = self.outcome.committed.get(id).copied();
+            let name = self.outcome.names.iter().find(|(_, name)| name == id).map(|(life, _)| *life);
+            self.expect(last.is_none_or(|last| last <= *buried), || {
+                format!("{name:?} was buried at {buried:?}, and has committed something at {last:?}")
+            });
+        }
+    }
+
     fn notices_are_taken_in_order(&mut self) {
         let mut taken: BTreeMap<SessionId, Vec<_>> = BTreeMap::new();
         for (_, line) in self.lines {
-            if let Line::Took(id, session, _) = line {
+            if let Line::Took(id, session) = line {
                 let lane = taken.entry(*session).or_default();
                 if !lane.contains(id) {
                     lane.push(*id);

@@ -126,6 +126,7 @@ impl Server {
             ..Settings::default()
         };
         let receiver = Receiver {
+            life,
             log: Arc::clone(log),
             link: Arc::clone(link),
             random: std::sync::Mutex::new(Random(random.draw())),
@@ -220,6 +221,7 @@ impl Server {
 
 /// Where webhooks arrive.
 struct Receiver {
+    life: Life,
     log: Arc<Log>,
     link: Arc<Link>,
     random: std::sync::Mutex<Random>,
@@ -233,13 +235,18 @@ impl Deliver for Receiver {
         };
         Box::pin(async move {
             self.link.goes_on().await;
+            self.log.note(Line::Posts(self.life, notice.id, notice.session_id));
             sleep(late).await;
-            if fate < 15 {
-                return Err("away".to_owned());
+            if fate >= 15 {
+                self.log.note(Line::Took(notice.id, notice.session_id));
             }
-            self.log.note(Line::Took(notice.id, notice.session_id, fate >= 30));
             self.link.goes_on().await;
-            if fate < 30 { Err("its reply was lost".to_owned()) } else { Ok(()) }
+            self.log.note(Line::Posted(self.life, notice.id, notice.session_id));
+            match fate {
+                0..15 => Err("away".to_owned()),
+                15..30 => Err("its reply was lost".to_owned()),
+                _ => Ok(()),
+            }
         })
     }
 }

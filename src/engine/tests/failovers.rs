@@ -1,0 +1,144 @@
+//! A standby takes the place of the database, and what it had not got is gone: whoever knew more begins anew with what is
+//! there, and whoever has lost nothing goes on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::runtime::Handle;
+use tokio::time::sleep;
+use uuid::Uuid;
+
+use super::support::{World, journal_of, runtime, settings};
+use crate::domain::Error;
+use crate::domain::cluster::Timings;
+use crate::domain::journal::Entry;
+use crate::domain::status::Status;
+use crate::engine::ports::dispatch::{Delivery, TurnOrder};
+use crate::store::clock::{Clock, WallClock};
+use crate::store::contract::fixture::Fixture;
+use crate::store::shared::membership::{Admission, Membership};
+use crate::store::shared::servers::{ServerId, ServerKind, ServerRole, ServerRow};
+use crate::store::shared::{SharedStore, StoreAccess};
+use crate::store::simulated::SimulatedDatabase;
+use crate::store::simulated::members::{SimulatedBell, SimulatedServers};
+use crate::store::simulated::network::{Link, SimulatedConnection, Weather};
+
+/// Longer than it takes a server to see that another database is there.
+const A_WHILE: Duration = Duration::from_secs(10);
+
+/// A server of a database, with its end of the network.
+async fn server() -> (World, SimulatedDatabase, Arc<Link>) {
+    let clock: Arc<dyn Clock> = Arc::new(WallClock);
+    let (database, link) = (SimulatedDatabase::new(Arc::clone(&clock)), Link::new(Weather::default()));
+    let connection = SimulatedConnection::over(database.clone(), Arc::clone(&link), 0);
+    let agent = settings().agent;
+    let role = ServerRole { agent: Some(agent), serves_http: true, workers: 2, ..ServerRole::default() };
+    let (id, host) = (ServerId(Uuid::new_v4()), "server".to_owned());
+    let row = ServerRow { id, kind: ServerKind::Server, host, pid: 1, machine: None, process: None, role };
+    let rows = Arc::new(SimulatedServers(connection.clone()));
+    let membership = Membership::join(rows, row, Admission::AtOnce, Timings::USUAL).await.unwrap();
+    connection.commits_for(membership.id());
+    let bell = Arc::new(SimulatedBell::new(&membership, connection.clone()));
+    let access = StoreAccess::Member(membership);
+    let store = SharedStore::ringing(connection, access, Some(bell), clock, Handle::current());
+    let world = World::over(Fixture::memory(), Arc::new(store), settings(), runtime()).await;
+    // From its first look on it knows which database that is.
+    sleep(A_WHILE).await;
+    (world, database, link)
+}
+
+/// The journal that the turn of `order` begins anew with, once it does.
+async fn begun_anew(world: &World, order: &TurnOrder) -> (TurnOrder, String) {
+    let again = world.order_of(order.session).await;
+    assert!(again.epoch > order.epoch && world.hands.look(|told| told.parked.contains(&order.turn)));
+    let journal = journal_of(&again);
+    (again, journal)
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_answer_that_comes_in_the_place_of_one_that_was_taken_back_reaches_its_turn() {
+    let (world, database, _) = server().await;
+    let (order, asked) = world.asking(1).await;
+    let standby = database.standby();
+    world.answer(order.session, asked[0], json!("first")).await.unwrap();
+    let Delivery::Answer { value, .. } = world.delivery(order.turn).await else { panic!() };
+    assert_eq!(value, json!("first"));
+    database.fail_over(standby);
+    world.answer(order.session, asked[0], json!("second")).await.unwrap();
+    let (again, journal) = begun_anew(&world, &order).await;
+    assert_eq!(journal, "start ask pause answer");
+    let is_second = |entry: &Entry| matches!(entry, Entry::Answer { value, .. } if *value == json!("second"));
+    assert!(again.journal.iter().any(|recorded| is_second(&recorded.entry)));
+    world.end(&again).await.unwrap();
+    assert_eq!(world.status(order.session).await, Status::Idle);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_word_that_was_said_on_what_was_taken_back_is_not_stored() {
+    let (world, database, _) = server().await;
+    let order = world.begin().await;
+    let standby = database.standby();
+    world.step(&order, "a").await.unwrap();
+    database.fail_over(standby);
+    assert_eq!(world.step(&order, "b").await, Err(Error::StaleEpoch));
+    assert_eq!(world.end(&order).await, Err(Error::StaleEpoch));
+    let (again, journal) = begun_anew(&world, &order).await;
+    assert_eq!(journal, "start");
+    world.step(&again, "a").await.unwrap();
+    world.end(&again).await.unwrap();
+    assert_eq!(world.kinds(order.turn).await, "start step end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_whose_claim_was_taken_back_begins_anew() {
+    let (world, database, _) = server().await;
+    let session = world.session().await;
+    let standby = database.standby();
+    world.send(session).await.unwrap();
+    let order = world.order_of(session).await;
+    database.fail_over(standby);
+    assert_eq!(world.step(&order, "a").await, Err(Error::StaleEpoch));
+    world.hands.until("parking", |told| told.parked.contains(&order.turn).then_some(())).await;
+    assert_eq!(world.status(session).await, Status::Idle);
+    // Whoever sent it was told that it is there, and sends it again.
+    world.send(session).await.unwrap();
+    let again = world.order_of(session).await;
+    world.end(&again).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_has_lost_nothing_goes_on() {
+    let (world, database, _) = server().await;
+    let (order, asked) = world.asking(1).await;
+    let working = world.begin().await;
+    world.step(&working, "a").await.unwrap();
+    for _ in 0..2 {
+        database.fail_over(database.standby());
+        sleep(A_WHILE).await;
+    }
+    world.step(&working, "b").await.unwrap();
+    world.answer(order.session, asked[0], json!("yes")).await.unwrap();
+    drop(world.delivery(order.turn).await);
+    world.end(&order).await.unwrap();
+    world.end(&working).await.unwrap();
+    assert!(world.hands.look(|told| told.parked.is_empty() && told.orders.is_empty()));
+    assert_eq!(world.kinds(working.turn).await, "start step step end");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_word_of_which_nobody_knew_while_no_database_was_there_is_stored_once() {
+    let (world, database, link) = server().await;
+    let order = world.begin().await;
+    link.calm(Weather { lost: 100, ..Weather::default() });
+    let (engine, turn, epoch) = (Arc::clone(&world.engine), order.turn, order.epoch);
+    let said = tokio::spawn(async move { engine.turn_append(turn, epoch, vec![super::support::step("a")]).await });
+    sleep(A_WHILE * 3).await;
+    database.fail_over(database.standby());
+    link.calm(Weather::default());
+    drop(said.await.unwrap().unwrap());
+    sleep(A_WHILE).await;
+    world.end(&order).await.unwrap();
+    assert!(world.hands.look(|told| told.parked.is_empty() && told.orders.is_empty()));
+    assert_eq!(world.kinds(order.turn).await, "start step end");
+}
