@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import itertools
 import json
 import os
 import socket
@@ -209,11 +210,12 @@ class Sessions:
         self.ledgers = directory / "ledgers"
         self.ledgers.mkdir()
         self.sessions: list[Session] = []
+        self._numbers = itertools.count()
         self._directory_lock = threading.Lock()
 
     def session(self, program: Program, *, cancels: bool = False) -> Session:
         with self._directory_lock:
-            ledger = str(self.ledgers / f"{len(self.sessions)}.1")
+            ledger = str(self.ledgers / f"{next(self._numbers)}.1")
             session = Session(ledger, program, cancels=cancels)
             self.sessions.append(session)
         return session

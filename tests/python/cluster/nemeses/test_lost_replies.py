@@ -13,7 +13,6 @@ from itertools import product
 
 import pytest
 
-from tests.python.cluster.nemeses.test_ends import figure
 from tests.python.cluster.nemeses.world import Cluster, Node
 from tests.python.faults import programs
 from tests.python.faults.world import Client, Json, Session, full
@@ -25,7 +24,7 @@ PATIENCE = full(0.5, 100)
 """Seconds in which a client wants to be told."""
 ALL_OF_THEM = list(product(("warm", "parked"), ("finds out", "cannot look")))
 WHERE = full([("warm", "finds out"), ("parked", "cannot look")], ALL_OF_THEM)
-"""Whether turns that wait are in the memory of the server that loses a reply, and whether it can look what came of it."""
+"""Whether turns that wait are in the memory of the server that loses a reply, and whether it can look then."""
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(full(300, 3_600))]
 
@@ -215,4 +214,4 @@ def at_work(loser: Loser) -> Session:
 
 def nobody_is_at_work(loser: Loser) -> None:
     for node in loser.cluster.nodes:
-        eventually(lambda: figure(node, "hitl_turns_at_work"), 0)  # noqa: B023
+        eventually(lambda: node.figure("hitl_turns_at_work"), 0)  # noqa: B023

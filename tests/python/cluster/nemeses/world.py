@@ -114,6 +114,11 @@ class Node:
             except (OSError, http.client.HTTPException):
                 return None
 
+    def figure(self, name: str) -> int:
+        """What `/metrics` says."""
+        lines = self.server.api.get("/metrics").text.splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith(f"{name} "))
+
     def zygote(self) -> list[int]:
         """The process that forks workers; none where it is gone."""
         return children(self.server.pid)
