@@ -19,7 +19,7 @@ from tests.python.faults.world import Client, Json, Session, full
 from tests.python.support import postgres
 from tests.python.support.waiting import eventually
 
-ROUNDS = range(full(1, 100))
+ROUNDS = range(full(1, 25))
 PATIENCE = full(0.5, 100)
 """Seconds in which a client wants to be told."""
 ALL_OF_THEM = list(product(("warm", "parked"), ("finds out", "cannot look")))
