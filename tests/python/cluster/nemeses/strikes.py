@@ -19,8 +19,8 @@ from tests.python.support.waiting import eventually
 
 Strike = Callable[[Cluster, random.Random], None]
 
-SHORT, LONG, LONGEST = 3, 8, 30
-"""Seconds in which nobody notices; in which a server finds out that it must do nothing; in which others have all."""
+SHORT, LONG, LONGEST = 3, 8, 15
+"""Seconds in which nobody notices; in which a server learns that it must do nothing; in which a worker is given up."""
 
 # -- processes ---------------------------------------------------------------------------------------------------------
 
