@@ -23,7 +23,7 @@ SHORT, LONG, LONGEST = 3, 8, 15
 """Seconds in which nobody notices; in which a server learns that it must do nothing; in which a worker is given up."""
 
 NEARLY_DEAD = 6.5
-"""Seconds that a server is stopped for: it knows, when it goes on, that it must do nothing, and nobody has buried it."""
+"""Seconds that a server is stopped for: it knows, when it goes on, that it must do nothing, and is not buried."""
 
 # -- processes ---------------------------------------------------------------------------------------------------------
 
