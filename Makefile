@@ -76,9 +76,13 @@ test-upstream: setup ## Other frameworks' own tests, inside of turns; fetches th
 slowest: $(VENV)/.tools ## Name the slowest tests of the last `make test`
 	@$(BIN)/python tools/slowest.py
 
-test-full: setup ## The tests of faults at full size: hours
-	HITL_TEST_FULL=1 HITL_TEST_PYTHON="$(abspath $(BIN))/python" cargo test --locked --no-default-features $(FAULTS) --lib store::
-	HITL_TEST_FULL=1 HITL_REPLAY_AGENTS=10000 $(IN_VENV) pytest -n0 -s tests/python/faults tests/python/replay
+# Files, folders or tests of them: `make test-full PART=tests/python/cluster/nemeses`. Without it all, and those of the store.
+PART ?=
+
+test-full: setup ## The tests of faults at full size: hours; those of one PART alone
+	$(if $(PART),,HITL_TEST_FULL=1 HITL_TEST_PYTHON="$(abspath $(BIN))/python" cargo test --locked --no-default-features $(FAULTS) --lib store::)
+	HITL_TEST_FULL=1 HITL_REPLAY_AGENTS=10000 $(IN_VENV) pytest -n0 -s \
+		$(if $(PART),$(PART),tests/python/faults tests/python/replay tests/python/cluster/nemeses)
 
 # How many cases each target of `make fuzz` gets; 256 is what the tests run.
 CASES ?= 20000

@@ -29,7 +29,8 @@ pub async fn stand_by(listener: &TcpListener) -> Infallible {
     }
 }
 
-/// Does what a server has to that others may take for dead: its workers are gone before they do. One that was buried ends.
+/// Does what a server has to that others may take for dead: its workers are gone before they do, and no other one begins a
+/// turn. One that was buried ends.
 pub async fn obey(
     mut presence: watch::Receiver<Presence>,
     supervisor: Option<Arc<Supervisor>>,
@@ -38,7 +39,7 @@ pub async fn obey(
     let kill_workers = || supervisor.as_ref().map_or((), |supervisor| supervisor.kill_workers());
     loop {
         match *presence.borrow_and_update() {
-            Presence::Acts => {}
+            Presence::Acts => supervisor.iter().for_each(|supervisor| supervisor.go_on()),
             Presence::CutOff => kill_workers(),
             Presence::Dead => {
                 kill_workers();

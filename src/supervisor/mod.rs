@@ -64,6 +64,8 @@ pub struct Supervisor {
     eased: Notify,
     numbers: AtomicU64,
     stopping: AtomicBool,
+    /// Whether workers are given turns.
+    gives_turns: watch::Sender<bool>,
     known: Arc<KnownRuntime>,
     limits: Limits,
 }
@@ -200,6 +202,7 @@ impl Supervisor {
             eased: Notify::new(),
             numbers: AtomicU64::new(1),
             stopping: AtomicBool::new(false),
+            gives_turns: watch::Sender::new(true),
             known,
             limits,
         })
@@ -252,11 +255,29 @@ impl Supervisor {
         }
     }
 
-    /// Kills every worker process at once; others take their place. A worker that is a thread goes on: what it says is
-    /// refused, once somebody else has its turns.
+    /// Kills every worker process at once; others take their place, and get no turn before [`Self::go_on`]. One that is a
+    /// thread goes on: what it says is refused, once somebody else has its turns.
     pub fn kill_workers(&self) {
+        self.gives_turns.send_replace(false);
         for worker in self.pool.alive().iter().filter(|worker| worker.can_be_killed()) {
             worker.kill();
+        }
+    }
+
+    /// Workers get turns again.
+    pub fn go_on(&self) {
+        self.gives_turns.send_replace(true);
+    }
+
+    /// Waits until a worker may get a turn; false where none will any more.
+    async fn may_begin(&self) -> bool {
+        if *self.gives_turns.borrow() {
+            return true;
+        }
+        let mut gives_turns = self.gives_turns.subscribe();
+        tokio::select! {
+            gives = gives_turns.wait_for(|gives| *gives) => gives.is_ok(),
+            () = self.pool.closed() => false,
         }
     }
 

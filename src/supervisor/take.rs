@@ -33,6 +33,9 @@ pub async fn take(supervisor: &Arc<Supervisor>, order: TurnOrder) -> Result<(Sea
                 LeaseError::Stopping => Lost::Stopping,
             })
         })?;
+        if !supervisor.may_begin().await {
+            return Err(TakeError::Lost(Lost::Stopping));
+        }
         let code = lease.worker().map_or("", |worker| worker.code());
         if runtime::recorded(&order.journal).is_some_and(|recorded| recorded != code) {
             // Who reads the journal has to know whose code wrote it. Workers that each import the agent may differ.

@@ -33,9 +33,11 @@ def serve(database: str) -> Iterator[Serve]:
     """Starts a server on the database, or, with `address`, on another way to it."""
     with ExitStack() as servers:
 
-        def start(address: str = database, agent: str = AGENT, kind: type[Served] = Served, **options: Any) -> Served:
+        def start(
+            address: str = database, agent: str = AGENT, kind: type[Served] = Served, speed: int = 2, **options: Any
+        ) -> Served:
             # Half of the usual times: a test waits for the death of a server, and a busy machine must cause none.
-            environment = {"HITL_CLUSTER_SPEED": "2"}
+            environment = {"HITL_CLUSTER_SPEED": str(speed)}
             options = {"park_after": 0, **options}
             return servers.enter_context(kind(agent, store=address, environment=environment, **options))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ import httpx2
 import pytest
 
 import hitl
+from benchmarks.processes import children
 from tests.python.cluster.conftest import Serve, begin_step, runs
 from tests.python.cluster.proxy import Proxy
 from tests.python.faults import slow_step_agent
@@ -135,6 +137,31 @@ def test_a_server_without_its_database_serves_nobody_and_its_workers_are_gone_be
         until_it_is_dead(second)
         assert second.api.wait(session_id)["response"]["content"] == "worked"
         assert runs(place) == 2
+        proxy.release()
+        assert first.wait() == 1
+
+
+def test_a_server_without_its_database_gives_no_turn_to_a_worker_that_comes_later(
+    serve: Serve, database: str, place: Path
+) -> None:
+    with Proxy(postgres.socket_of(database)) as proxy:
+        first, second = serve(through(proxy, database), checked=False, workers=1), serve(workers=1)
+        # It has a turn, and no worker for it before it is cut off.
+        (zygote,) = children(first.pid)
+        os.kill(zygote, signal.SIGSTOP)
+        for idle in children(zygote):
+            os.kill(idle, signal.SIGKILL)
+        session_id = first.api.create()
+        assert first.api.send(session_id, json.dumps({"place": str(place), "once": False})).status_code == 202
+        proxy.hold()
+        first.wait_for_line("not reached for too long")
+        os.kill(zygote, signal.SIGCONT)
+        eventually(lambda: bool(children(zygote)), True)
+        until_it_is_dead(second)
+        eventually(lambda: runs(place) > 0, True)
+        Path(f"{place}.go").touch()
+        assert second.api.wait(session_id)["response"]["content"] == "worked"
+        assert runs(place) == 1
         proxy.release()
         assert first.wait() == 1
 

@@ -81,9 +81,18 @@ async def run(program: Program, ledger: str) -> Any:
         return await interrupt({"type": "question", "name": name})
     if kind == "lapse":
         return await interrupt({"type": "lapses", "name": name}, expires_in=0.15, on_expire=f"{name} lapsed")
-    result = await (effect_once(ledger, name) if kind == "once" else hitl.step(effect, ledger, name))
+    body = gate if kind == "gate" else effect
+    result = await (effect_once(ledger, name) if kind == "once" else hitl.step(body, ledger, name))
     trace(ledger, f"seen {name}")
     return result
+
+
+async def gate(ledger: str, name: str) -> str:
+    """Ends when there is `<ledger>.<name>.go`."""
+    trace(ledger, f"effect {name}")
+    while not Path(f"{ledger}.{name}.go").exists():
+        await asyncio.sleep(0.005)
+    return f"{name}!"
 
 
 async def _tool(ledger: str, name: str, inner: list[Program]) -> list[Any]:
@@ -132,7 +141,7 @@ def fits(program: Program, result: Any) -> bool:
             return bool(result == {"to": rest[0]})
         case "lapse":
             return bool(result == f"{rest[0]} lapsed")
-        case "step":
+        case "step" | "gate":
             return bool(result == f"{rest[0]}!")
         case "once":
             # A crash hit it in flight, and a person said that it was done.

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.python.faults.programs import Maker
-from tests.python.faults.world import IS_FULL, Session, World, full
+from tests.python.faults.world import IS_FULL, Client, Session, World, full
 
 CLIENTS = 20
 STORMS = full([(150, 10, 15)], [(2_000, 100, 120), (10_000, 100, 1_200)])
@@ -53,8 +53,10 @@ class Storm:
         self._over.set()
 
 
-def each(sessions: list[Session], work: Callable[[Session, object], bool], world: World) -> None:
-    """Twenty clients at `work` on the sessions, in turn, until it is done with each."""
+def each(
+    sessions: list[Session], work: Callable[[Session, Client], bool], client_of: Callable[[], Client], clients: int
+) -> None:
+    """So many clients at `work` on the sessions, in turn, until it is done with each."""
     left: queue.SimpleQueue[Session | None] = queue.SimpleQueue()
     for session in sessions:
         left.put(session)
@@ -62,13 +64,12 @@ def each(sessions: list[Session], work: Callable[[Session, object], bool], world
     lock = threading.Lock()
 
     def serve() -> None:
-        client = world.client()
-        with contextlib.closing(client):
+        with contextlib.closing(client_of()) as client:
             while (session := left.get()) is not None:
                 try:
                     done = work(session, client)
                 except BaseException:
-                    for _ in range(CLIENTS):
+                    for _ in range(clients):
                         left.put(None)
                     raise
                 if not done:
@@ -77,11 +78,11 @@ def each(sessions: list[Session], work: Callable[[Session, object], bool], world
                 with lock:
                     remaining[0] -= 1
                     if remaining[0] == 0:
-                        for _ in range(CLIENTS):
+                        for _ in range(clients):
                             left.put(None)
 
-    with ThreadPoolExecutor(CLIENTS) as pool:
-        for served in [pool.submit(serve) for _ in range(CLIENTS)]:
+    with ThreadPoolExecutor(clients) as pool:
+        for served in [pool.submit(serve) for _ in range(clients)]:
             served.result()
 
 
@@ -95,7 +96,7 @@ def test_a_storm_loses_nothing_and_does_nothing_twice(
     world.begin()
     maker = Maker(0)
     waiting = [world.session(maker.paused()) for _ in range(paused)]
-    each(waiting, lambda session, client: _is_interrupted(session, client), world)
+    each(waiting, is_interrupted, world.client, CLIENTS)
 
     storm = Storm(world, seed=1)
     blowing = threading.Thread(target=storm.blow, args=(seconds,))
@@ -104,12 +105,12 @@ def test_a_storm_loses_nothing_and_does_nothing_twice(
     busy = [world.session(maker.busy()) for _ in range(active)]
     starts = {id(session): time.monotonic() + share for session, share in zip(waiting, shares, strict=True)}
 
-    def work(session: Session, client: object) -> bool:
+    def work(session: Session, client: Client) -> bool:
         if time.monotonic() < starts.get(id(session), 0):
             # Its person has not come yet. Others are looked after first.
             time.sleep(0.001)
             return False
-        if not session.advance(client, wait=0.2):  # type: ignore[arg-type]
+        if not session.advance(client, wait=0.2):
             return False
         if id(session) in starts or (time.monotonic() >= end and storm.has_hit_all):
             return True
@@ -118,7 +119,7 @@ def test_a_storm_loses_nothing_and_does_nothing_twice(
 
     blowing.start()
     try:
-        each(waiting + busy, work, world)
+        each(waiting + busy, work, world.client, CLIENTS)
     finally:
         storm.stop()
         blowing.join()
@@ -133,6 +134,7 @@ def iter_shares(count: int, seconds: float) -> Iterator[float]:
     return (seconds * number / max(count, 1) for number in range(count))
 
 
-def _is_interrupted(session: Session, client: object) -> bool:
-    session.open(client)  # type: ignore[arg-type]
-    return bool(session.look(client, wait=1)["status"] == "interrupted")  # type: ignore[arg-type]
+def is_interrupted(session: Session, client: Client) -> bool:
+    """Open it; whether it waits for an answer."""
+    session.open(client)
+    return bool(session.look(client, wait=1)["status"] == "interrupted")

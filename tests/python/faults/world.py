@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import http.client
+import itertools
 import json
 import os
 import socket
@@ -12,6 +13,7 @@ import threading
 import time
 import uuid
 from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,10 +43,20 @@ class Gone(Exception):
 
 
 class Client:
-    """Says everything again until the server has said what came of it: 503 and a lost connection tell nothing."""
+    """Says everything again until a server has said what came of it: 503 and a lost connection tell nothing.
 
-    def __init__(self, address: str) -> None:
-        self._address = address
+    It says it at one of the addresses, and again at the next one; what they are may change.
+    """
+
+    def __init__(
+        self, addresses: Callable[[], Sequence[str]], first: int = 0, key: str | None = None, timeout: float = 100
+    ) -> None:
+        self._addresses = addresses
+        self._place = first
+        self._timeout = timeout
+        self._headers = {"Content-Type": "application/json"}
+        if key is not None:
+            self._headers["Authorization"] = f"Bearer {key}"
         self._connection: http.client.HTTPConnection | None = None
         self.given_up = threading.Event()
         """Set when a lost connection is the end."""
@@ -52,13 +64,24 @@ class Client:
     def post(self, path: str, body: Any = None, *, key: str | None = None) -> tuple[int, Any]:
         return self._request("POST", path, body, {} if key is None else {"Idempotency-Key": key})
 
+    def put(self, path: str) -> tuple[int, Any]:
+        return self._request("PUT", path, None, {})
+
     def get(self, path: str) -> tuple[int, Any]:
         return self._request("GET", path, None, {})
+
+    def delete(self, path: str) -> tuple[int, Any]:
+        return self._request("DELETE", path, None, {})
 
     def close(self) -> None:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+    def elsewhere(self) -> None:
+        """Go on at the next address."""
+        self.close()
+        self._place += 1
 
     def _request(self, method: str, path: str, body: Any, headers: dict[str, str]) -> tuple[int, Any]:
         content = None if body is None else json.dumps(body)
@@ -66,18 +89,22 @@ class Client:
         while time.monotonic() < deadline:
             try:
                 if self._connection is None:
-                    self._connection = http.client.HTTPConnection(self._address, timeout=100)
-                self._connection.request(method, path, content, {"Content-Type": "application/json", **headers})
+                    addresses = self._addresses()
+                    address = addresses[self._place % len(addresses)]
+                    self._connection = http.client.HTTPConnection(address, timeout=self._timeout)
+                self._connection.request(method, path, content, {**self._headers, **headers})
                 response = self._connection.getresponse()
                 text = response.read()
             except (OSError, http.client.HTTPException):
-                self.close()
+                self.elsewhere()
                 if self.given_up.is_set():
                     raise Gone from None
                 time.sleep(0.05)
                 continue
             if response.status != 503:
                 return response.status, json.loads(text) if text else None
+            if len(self._addresses()) > 1:
+                self.elsewhere()
             time.sleep(min(float(response.headers["Retry-After"]), 1.0))
         raise AssertionError(f"{method} {path}: no word from the server in {PATIENCE:g} s")
 
@@ -153,6 +180,16 @@ class Session:
         if status == 200:
             self.answered[interrupt_id] = value
 
+    def check(self, client: Client) -> None:
+        """It is over, and what its client was told is there."""
+        assert self.done, self
+        state = self.look(client)
+        assert state["status"] == ("error" if self.cancelled else "idle") or self.cancels, state
+        for interrupt_id, value in self.answered.items():
+            status, record = client.get(f"/interrupts/{interrupt_id}")
+            assert status == 200, record
+            assert (record["status"], record["value"]) == ("resolved", value), record
+
     def again(self, program: Program) -> None:
         """Another message to the session, which is idle."""
         self.program, self.sent, self.done = program, False, False
@@ -166,13 +203,34 @@ class Session:
         self.cancelled = self.cancelled or status == 200
 
 
-class World:
+class Sessions:
+    """Sessions of one test, each with a ledger for each of its turns."""
+
+    def __init__(self, directory: Path) -> None:
+        self.ledgers = directory / "ledgers"
+        self.ledgers.mkdir()
+        self.sessions: list[Session] = []
+        self._numbers = itertools.count()
+        self._directory_lock = threading.Lock()
+
+    def session(self, program: Program, *, cancels: bool = False) -> Session:
+        with self._directory_lock:
+            ledger = str(self.ledgers / f"{next(self._numbers)}.1")
+            session = Session(ledger, program, cancels=cancels)
+            self.sessions.append(session)
+        return session
+
+    def check_ledgers(self) -> None:
+        for ledger in self.ledgers.iterdir():
+            check_ledger(programs.ledger_lines(str(ledger)))
+
+
+class World(Sessions):
     """A store, the server on it, which is killed and started again at the same address, and its sessions."""
 
     def __init__(self, directory: Path, agent: str = AGENT, **options: Any) -> None:
+        super().__init__(directory)
         self.directory = directory
-        self.ledgers = directory / "ledgers"
-        self.ledgers.mkdir()
         self.database = directory / "hitl.db"
         self._agent = agent
         self._options = {"store": f"sqlite:{self.database}", "log_level": "warning", "log_format": "json", **options}
@@ -181,10 +239,7 @@ class World:
         self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self._reserved.bind(("127.0.0.1", 0))
         self._port: int = self._reserved.getsockname()[1]
-        self.sessions: list[Session] = []
-        self.ledgers_used: list[str] = []
         self.processes: list[Process] = []
-        self._directory_lock = threading.Lock()
 
     @property
     def server(self) -> Process:
@@ -208,14 +263,7 @@ class World:
         return server
 
     def client(self) -> Client:
-        return Client(self.address)
-
-    def session(self, program: Program, *, cancels: bool = False) -> Session:
-        with self._directory_lock:
-            ledger = str(self.ledgers / f"{len(self.sessions)}.1")
-            session = Session(ledger, program, cancels=cancels)
-            self.sessions.append(session)
-        return session
+        return Client(lambda: [self.address])
 
     def workers(self) -> list[int]:
         """The worker processes, children of the zygote, oldest first."""
@@ -256,18 +304,11 @@ class World:
         """Stop the server. Every acknowledged thing is there, nothing was done twice."""
         client = self.client()
         for session in self.sessions:
-            assert session.done, session
-            state = session.look(client)
-            assert state["status"] == ("error" if session.cancelled else "idle") or session.cancels, state
-            for interrupt_id, value in session.answered.items():
-                status, record = client.get(f"/interrupts/{interrupt_id}")
-                assert status == 200, record
-                assert (record["status"], record["value"]) == ("resolved", value), record
+            session.check(client)
         client.close()
         assert self.server.stop() == 0, "\n".join(self.server.lines)
         check_store(self.database)
-        for ledger in self.ledgers.iterdir():
-            check_ledger(programs.ledger_lines(str(ledger)))
+        self.check_ledgers()
 
 
 def check_ledger(lines: list[str]) -> None:
@@ -286,14 +327,23 @@ def check_ledger(lines: list[str]) -> None:
 
 
 def check_store(database: Path) -> None:
-    """In every journal: one start, one result for a step, one outcome for a question, one end and nothing after it."""
+    """What `check_journals` says, and that no turn is open."""
     with contextlib.closing(sqlite3.connect(database)) as connection:
-        journals: dict[int, list[tuple[str, str, bytes]]] = {}
-        for turn, *entry in connection.execute("SELECT turn, entry, path, interrupt FROM journal ORDER BY turn, idx"):
-            journals.setdefault(turn, []).append((entry[0], entry[1], entry[2]))
+        entries = connection.execute("SELECT turn, entry, path, interrupt FROM journal ORDER BY turn, idx").fetchall()
         (open_turns,) = connection.execute("SELECT count(*) FROM turns WHERE ended_at IS NULL").fetchone()
         assert connection.execute("PRAGMA integrity_check").fetchone() == ("ok",)
     assert open_turns == 0
+    check_journals(entries)
+
+
+def check_journals(entries: Iterable[Sequence[Any]]) -> None:
+    """In every journal: one start, one result for a step, one outcome for a question, one end and nothing after it.
+
+    entries: turn, kind, path and interrupt of each, those of a turn in their order.
+    """
+    journals: dict[Any, list[Sequence[Any]]] = {}
+    for turn, *entry in entries:
+        journals.setdefault(turn, []).append(entry)
     for journal in journals.values():
         kinds = [kind for kind, _, _ in journal]
         assert kinds.count("start") == 1, kinds

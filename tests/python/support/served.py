@@ -1,10 +1,11 @@
 """A server in a process of its own, as `hitl serve` starts it, which a test may also kill.
 
 As a program, `python -m tests.python.support.served MODULE:ATTR OPTIONS`, it is what `hitl serve` is once it has read
-its command line: most of what a start costs is typer's, which imports pydantic, and the suite starts a thousand. That
-each option of a server is one of the command line, tests of `hitl serve` say (`tests/python/cli/test_serve.py`). Most
-are forked from a process that has imported all this (`tests.python.support.warm`); what is said of processes, their
-files, limits or ends, is said of one that was `started`.
+its command line, and with `work` after these what `hitl work` is: most of what a start costs is typer's, which imports
+pydantic, and the suite starts a thousand. That each option of a server is one of the command line, tests of `hitl
+serve` say (`tests/python/cli/test_serve.py`). Most are forked from a process that has imported all this
+(`tests.python.support.warm`); what is said of processes, their files, limits or ends, is said of one that was
+`started`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from hitl import _core
-from hitl.serving.options import ServeOptions
+from hitl.serving.options import ServeOptions, WorkOptions
 from tests.python.support.warm import Forked, warm
 
 if TYPE_CHECKING:
@@ -275,8 +276,9 @@ def main() -> int:
     """Serve, as the command line does with the same options."""
     from hitl.serving.server import serve
 
-    agent, options = sys.argv[1:]
-    return serve(ServeOptions(agent=agent, **json.loads(options)))
+    agent, options, *works = sys.argv[1:]
+    made = WorkOptions if works else ServeOptions
+    return serve(made(agent=agent, **json.loads(options)))
 
 
 if __name__ == "__main__":
