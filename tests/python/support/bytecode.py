@@ -24,7 +24,9 @@ def write(config: pytest.Config) -> None:
     if sys.dont_write_bytecode:
         return
     named = [Path(config.invocation_params.dir, name.partition("::")[0]) for name in config.args]
-    tests = {file for path in named for file in (path.rglob("test_*.py") if path.is_dir() else [path])}
+    tests = {
+        file for path in named for file in (path.rglob("test_*.py") if path.is_dir() else [path]) if file.is_file()
+    }
     plain = {file for folder in PLAIN for file in folder.rglob("*.py") if not file.name.startswith("test_")}
     # The large ones first, so that all have as much to do.
     files = sorted(tests | plain, key=lambda file: file.stat().st_size, reverse=True)
