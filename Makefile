@@ -19,7 +19,8 @@ TOGETHER := $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 IN_VENV := env -u CONDA_PREFIX -u PYTHONHOME VIRTUAL_ENV="$(abspath $(VENV))" PATH="$(abspath $(BIN)):$$PATH"
 # Half of the time of a test is a wait, for a commit or a timer.
 export NEXTEST_TEST_THREADS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 3 / 2 )))
-RUST_TESTS := $(if $(shell command -v cargo-nextest 2>/dev/null),cargo nextest run,cargo test --lib --bins --tests)
+NEXTEST := $(shell command -v cargo-nextest 2>/dev/null)
+RUST_TESTS := $(if $(NEXTEST),cargo nextest run,cargo test --lib --bins --tests)
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,7 +52,8 @@ begun: # The compiler works while packages come, which keeps one core busy.
 	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.tools rust-built
 
 rust-built:
-	$(RUST_TESTS) --locked --no-default-features $(FAULTS) --no-run
+	@# Not what tests/ links: the library of the package takes the same place, and it would have to be built once more.
+	$(if $(NEXTEST),cargo nextest run,cargo test) --lib --locked --no-default-features $(FAULTS) --no-run
 
 test-rust: setup ## The tests of the core, with real Python workers
 	HITL_REFUSE_ONCE=1 HITL_TEST_PYTHON="$(abspath $(BIN))/python" $(RUST_TESTS) --locked --no-default-features $(FAULTS) engine::

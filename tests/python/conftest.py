@@ -8,6 +8,7 @@ from collections.abc import Generator
 
 import pytest
 
+from tests.python.support import bytecode
 from tests.python.support.frameworks import ELSEWHERE
 
 collect_ignore_glob = [f"*/test_{prefix}{name}*.py" for name in ELSEWHERE for prefix in ("", "ext_")]
@@ -21,6 +22,12 @@ def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
     """What `-n auto` means."""
     processors = yield
     return processors if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else processors + WAITING
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_setupnodes(config: pytest.Config) -> None:
+    """Before the processes that run the tests begin."""
+    bytecode.write(config)
 
 
 @pytest.hookimpl(trylast=True)

@@ -32,7 +32,7 @@ def server(serve: Callable[[Agent], FakeServer]) -> FakeServer:
 def terminal() -> Iterator[Callable[..., Terminal]]:
     """Opens `hitl` on a pseudo-terminal that is closed when the test ends."""
     with ExitStack() as terminals:
-        yield lambda *arguments, **variables: terminals.enter_context(Terminal(*arguments, **variables))
+        yield lambda *arguments, **options: terminals.enter_context(Terminal(*arguments, **options))
 
 
 @dataclass(frozen=True)

@@ -5,15 +5,27 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import signal
+import struct
 import sys
+import termios
 from types import TracebackType
+from typing import Any
 
 import pexpect  # type: ignore[import-untyped]
+from pexpect import fdpexpect  # type: ignore[import-untyped]
+
+from tests.python.support.served import clean_environment
+from tests.python.support.warm import Forked, Warm, warm
 
 UP, DOWN, ENTER, SPACE, CTRL_C, CTRL_D = "\x1b[A", "\x1b[B", "\r", " ", "\x03", "\x04"
+
+ROWS = 40
+PATIENCE = 100.0
+"""Seconds in which the screen must say what a test waits for."""
 
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[=>]|\x1b\][^\x07]*\x07")
 
@@ -26,24 +38,41 @@ def environment(**variables: str) -> dict[str, str]:
 
 
 class Terminal:
-    """`hitl` with `arguments` on a terminal of 100 columns."""
+    """`hitl` with `arguments` on a terminal: forked (`tests.python.support.warm`), or `started` by Python."""
 
-    def __init__(self, *arguments: str, columns: int = 100, **variables: str) -> None:
-        self._child = pexpect.spawn(
-            sys.executable,
-            ["-m", "hitl", *arguments],
-            env=environment(**variables),
-            dimensions=(40, columns),
-            encoding="utf-8",
-            timeout=100,
-            echo=False,
-            # Whoever runs the tests in the background has Ctrl-C ignored, and its children inherit that.
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-        )
-        # Pexpect waits before each `send` for programs that switch echo off late; we wait for prompts instead.
-        self._child.delaybeforesend = None
+    def __init__(self, *arguments: str, columns: int = 100, started: bool = False, **variables: str) -> None:
+        self._forked: Forked | None = None
+        forking = None if started else warm(clean_environment())
+        if forking is not None:
+            self._child = self._fork(forking, arguments, columns, variables)
+        else:
+            self._child = pexpect.spawn(
+                sys.executable,
+                ["-m", "hitl", *arguments],
+                env=environment(**variables),
+                dimensions=(ROWS, columns),
+                encoding="utf-8",
+                timeout=PATIENCE,
+                echo=False,
+                # Whoever runs the tests in the background has Ctrl-C ignored, and its children inherit that.
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+            )
+            # Pexpect waits before each `send` for programs that switch echo off late; we wait for prompts instead.
+            self._child.delaybeforesend = None
         self.raw = ""
         self.seen = ""
+
+    def _fork(self, forking: Warm, arguments: tuple[str, ...], columns: int, variables: dict[str, str]) -> Any:
+        ours, theirs = os.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, columns, 0, 0))
+        settings = termios.tcgetattr(theirs)
+        settings[3] &= ~termios.ECHO
+        termios.tcsetattr(theirs, termios.TCSANOW, settings)
+        try:
+            self._forked = forking.fork_command(arguments, environment(**variables), theirs)
+        finally:
+            os.close(theirs)
+        return fdpexpect.fdspawn(ours, encoding="utf-8", timeout=PATIENCE)
 
     def expect(self, text: str) -> str:
         """Wait until the screen was sent `text` (colours and cursor movements aside); what came before it."""
@@ -64,6 +93,8 @@ class Terminal:
         self.raw += self._child.before or ""
         self.seen += _ESCAPES.sub("", self._child.before or "")
         self._child.close()
+        if self._forked is not None:
+            return self._forked.wait(PATIENCE)
         code: int | None = self._child.exitstatus
         assert code is not None, f"killed by signal {self._child.signalstatus}"
         return code
@@ -74,4 +105,9 @@ class Terminal:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._child.close(force=True)
+        if self._forked is None:
+            self._child.close(force=True)
+            return
+        self._child.close()
+        self._forked.kill()
+        self._forked.wait(PATIENCE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import signal
 from collections.abc import Iterator
@@ -22,6 +23,12 @@ APPROVAL = {"type": "tool_approval", "tool_name": "pay", "tool_args": {"amount":
 def play(name: str, argument: Any) -> str:
     """A message to the `playbook` agent."""
     return f"{name} {json.dumps(argument)}"
+
+
+@pytest.fixture
+def terminal(terminal: Open) -> Open:
+    """Started by Python, as a person's is."""
+    return functools.partial(terminal, started=True)
 
 
 @pytest.fixture

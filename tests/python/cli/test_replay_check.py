@@ -18,6 +18,7 @@ import pytest
 from hitl import Server
 from hitl.client import Client, Conflict, Session
 from tests.python.cli.terminal import Terminal, environment
+from tests.python.support.served import zygotes_python
 
 SHOP = """
 import hitl
@@ -62,6 +63,7 @@ agent = hitl.agent(resources=desk, context_from=sender)(agent)
 """
 
 STORE = "sqlite:shop.db"
+PYTHON = sys.executable
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,7 @@ class Checked:
 @pytest.fixture(autouse=True)
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty directory with two agents, where commands are started."""
+    monkeypatch.setattr(sys, "executable", zygotes_python())
     monkeypatch.chdir(tmp_path)
     write("shop", SHOP)
     write("clerk", CLERK)
@@ -101,7 +104,7 @@ def edit(module: str, *edits: tuple[str, str]) -> None:
 
 
 def check(*arguments: str, agent: str = "shop:agent", **variables: str) -> Checked:
-    command = [sys.executable, "-m", "hitl", "replay-check", agent, "--store", STORE, *arguments]
+    command = [PYTHON, "-m", "hitl", "replay-check", agent, "--store", STORE, *arguments]
     done = subprocess.run(command, check=False, env=environment(**variables), capture_output=True, text=True)
     return Checked(done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr)
 
@@ -300,7 +303,7 @@ def test_a_file_that_cannot_be_read_is_refused_with_a_hint(
     make(project / "shop.db")
     before = files(project)
     done = subprocess.run(
-        [sys.executable, "-m", "hitl", *command, "--store", STORE],
+        [PYTHON, "-m", "hitl", *command, "--store", STORE],
         check=False,
         env=environment(),
         capture_output=True,
@@ -341,7 +344,7 @@ def test_the_agent_does_not_see_the_servers_secrets() -> None:
 
 def test_sessions_are_listed_from_the_file_as_from_the_server() -> None:
     def listed(*arguments: str) -> Any:
-        command = [sys.executable, "-m", "hitl", "sessions", "list", *arguments]
+        command = [PYTHON, "-m", "hitl", "sessions", "list", *arguments]
         done = subprocess.run(command, env=environment(), capture_output=True, text=True, check=True)
         return json.loads(done.stdout)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from hitl.cli import exit_codes
-from tests.python.cluster.test_commands import command
 from tests.python.support.api import ok
+from tests.python.support.commands import command
 from tests.python.support.served import Served
 
 

@@ -8,9 +8,9 @@ from contextlib import closing
 from pathlib import Path
 
 from hitl.cli.store import told
-from tests.python.cluster.test_commands import command
 from tests.python.support import postgres
 from tests.python.support.api import Api, ok, problem, tool_results
+from tests.python.support.commands import command
 from tests.python.support.served import Served
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from tests.python.cli.terminal import Terminal
 from tests.python.cluster.conftest import AGENT, Serve, begin_step, runs
-from tests.python.cluster.test_commands import command
 from tests.python.support import postgres
 from tests.python.support.api import Json, ok, problem
+from tests.python.support.commands import command
 from tests.python.support.served import Served, Working
 from tests.python.support.waiting import eventually
 

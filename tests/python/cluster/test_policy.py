@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from hitl import _core
-from tests.python.cluster.test_commands import command
 from tests.python.cluster.test_together import Pair, pair_of
 from tests.python.support import postgres
 from tests.python.support.api import Api, Json, ok, problem, tool_results
+from tests.python.support.commands import command
 from tests.python.support.waiting import eventually
 
 PROMISED = 2.0

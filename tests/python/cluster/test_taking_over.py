@@ -39,7 +39,7 @@ def until_it_is_dead(server: Served) -> None:
 
 
 def status(server: Served, path: str) -> int:
-    with httpx2.Client(trust_env=False) as client:
+    with httpx2.Client(trust_env=False, verify=False) as client:
         return client.get(server.url + path).status_code
 
 
@@ -108,7 +108,7 @@ def test_a_server_that_was_stopped_for_too_long_does_nothing_when_it_goes_on(ser
         until_it_is_dead(second)
     finally:
         first.signal(signal.SIGCONT)
-    with httpx2.Client(trust_env=False) as client:
+    with httpx2.Client(trust_env=False, verify=False) as client:
         try:
             refused = client.get(f"{first.url}/sessions/{session_id}")
         except httpx2.TransportError:
@@ -125,11 +125,12 @@ def test_a_server_without_its_database_serves_nobody_and_its_workers_are_gone_be
     serve: Serve, database: str, place: Path
 ) -> None:
     with Proxy(postgres.socket_of(database)) as proxy:
-        first, second = serve(through(proxy, database), checked=False), serve()
+        # By the kernel its workers end with its zygote, and that with it: nobody else has a part in that.
+        first, second = serve(through(proxy, database), checked=False, started=True), serve()
         session_id = begin_step(first.api, place)
         proxy.hold()
         first.wait_for_line("not reached for too long")
-        with httpx2.Client(trust_env=False) as client:
+        with httpx2.Client(trust_env=False, verify=False) as client:
             assert problem(client.get(f"{first.url}/sessions/{session_id}", timeout=60), 503)
             assert client.get(f"{first.url}/healthz").status_code == 200
         # Its worker would end the step now, if it were there.

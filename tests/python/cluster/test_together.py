@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from tests.python.cluster.conftest import AGENT, Serve, begin_step, runs
-from tests.python.cluster.test_commands import command
 from tests.python.support import postgres
 from tests.python.support.api import Api, Json, ok, problem, result
+from tests.python.support.commands import command
 from tests.python.support.event_stream import listen
 from tests.python.support.served import Served
 from tests.python.support.waiting import eventually

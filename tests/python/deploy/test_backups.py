@@ -10,9 +10,9 @@ from pathlib import Path
 from hitl.cli import exit_codes
 from hitl.cli.store import told_of_adopting
 from tests.python.cluster.conftest import AGENT
-from tests.python.cluster.test_commands import command
 from tests.python.support import postgres
 from tests.python.support.api import Api, ok
+from tests.python.support.commands import command
 from tests.python.support.receiver import Receiver
 from tests.python.support.served import Served
 

@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
+
+from tests.python.support.served import zygotes_python
+
+
+@pytest.fixture(autouse=True)
+def _forked_zygotes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", zygotes_python())
 
 
 @pytest.fixture

@@ -4,16 +4,27 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 
 import pytest
 
+import hitl
+from hitl.client import Client
 from tests.python.http.conftest import Serve
-from tests.python.support.api import result
+from tests.python.support.api import result, tool_results
 from tests.python.support.gate import Gate
-from tests.python.support.served import Served
+from tests.python.support.served import Served, zygotes_python
 from tests.python.support.waiting import eventually
 from tests.python.support.warm import Forked
+
+ECHO = """
+from pathlib import Path
+from hitl import ChatMessage
+
+async def agent(message, state):
+    return ChatMessage.assistant_message(content=str(Path.cwd())), state
+"""
 
 
 def children(pid: int) -> list[int]:
@@ -78,3 +89,23 @@ def test_what_it_reads_from_the_environment_is_what_the_test_has_now(
     serve("playbook")
     monkeypatch.setenv("WHOSE", "this test's")
     assert not isinstance(serve("playbook")._process, Forked)
+
+
+def test_what_only_agents_read_is_given_to_a_fork_and_with_anything_else_it_is_started(serve: Serve) -> None:
+    serve("puppet")
+    for variable, is_forked in (("NOTES", True), ("WHOSE", False)):
+        server = serve("puppet", environment={variable: "this test's"})
+        assert isinstance(server._process, Forked) is is_forked
+        (environment,) = tool_results(server.api.call_tools([{"name": "environment_of_tool"}]))
+        assert environment[variable] == "this test's"
+
+
+def test_an_agent_is_found_where_its_server_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also by a zygote that is forked for a server of this process."""
+    (tmp_path / "echo_of_its_own.py").write_text(ECHO)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "executable", zygotes_python())
+    with hitl.Server("echo_of_its_own:agent", port=0, store="memory") as server, Client(server.url) as client:
+        reply = client.ask(client.create_session().session_id, "hello").response
+    assert reply is not None
+    assert reply.content == str(tmp_path)

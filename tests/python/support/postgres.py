@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib.util
+import socket
 import subprocess
 import sys
 import tempfile
@@ -13,12 +15,29 @@ from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
 TOOL = Path(__file__).resolve().parents[3] / "tools" / "postgres.py"
+DIRECTORY = Path(tempfile.gettempdir()) / "hitl-test-postgres"
 
 
 def server() -> str:
     """Its address; started where it does not run."""
-    directory = Path(tempfile.gettempdir()) / "hitl-test-postgres"
-    return subprocess.run([sys.executable, TOOL, directory], check=True, capture_output=True, text=True).stdout.strip()
+    if (running := _running()) is not None:
+        return running
+    return subprocess.run([sys.executable, TOOL, DIRECTORY], check=True, capture_output=True, text=True).stdout.strip()
+
+
+def _running() -> str | None:
+    """What the tool prints of one that listens, without the start of two programs for each database."""
+    if not (DIRECTORY / "address").exists():
+        return None
+    with (DIRECTORY / "lock").open("w") as lock, socket.socket(socket.AF_UNIX) as probe:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # whoever looks after it ends it under this lock, and not while it is in use
+        (DIRECTORY / "used").touch()
+        try:
+            home = (DIRECTORY / "address").read_text()
+            probe.connect(f"{home}/.s.PGSQL.5432")
+        except (FileNotFoundError, ConnectionRefusedError):
+            return None
+    return f"postgresql://postgres@/postgres?host={home}"
 
 
 def socket_of(address: str) -> Path:

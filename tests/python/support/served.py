@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from hitl import _core
 from hitl.serving.options import ServeOptions, WorkOptions
-from tests.python.support.warm import Forked, warm
+from tests.python.support.warm import Forked, are_late, warm
 
 if TYPE_CHECKING:
     from tests.python.support.api import Api
@@ -71,7 +71,7 @@ class Served:
     """One server, from its start until `stop` or `kill`. `api` talks to it.
 
     One that `stands_by` has a `port`, and is not waited for. One that is `started` is so from nothing, and its zygote
-    by it, as it is with any environment, descriptor or command of its own.
+    by it, as it is with a descriptor or a command of its own, or with variables that `warm.py` does not name.
 
     A test that passes leaves a store in which all fits together, whatever was killed. That is `checked` at its end; not
     where the test has put something else there, or it is to be reached no more.
@@ -98,20 +98,21 @@ class Served:
         self._api: Api | None = None
         options = {"port": 0, "store": "memory", "log_format": "json", **options}
         self._store: str | Path | None = options["store"] if checked else None
+        given = dict(environment or {})
         # The command line alone reads options from the environment.
-        by_variable = any(name.startswith("HITL_") for name in environment or {})
+        by_variable = not are_late(name for name in given if name.startswith("HITL_"))
         quick = None if by_variable else self.quick_command(agent, options)
-        has_own = bool(prefix or pass_fds or environment or (self.started if started is None else started))
+        has_own = bool(prefix or pass_fds or (self.started if started is None else started))
         inherited = clean_environment()
-        forking = None if has_own or quick is None else warm(inherited)
+        forking = None if has_own or quick is None else warm(inherited, given)
         self._process: subprocess.Popen[str] | Forked
         if forking is not None:
-            self._process = forking.fork(named(agent), plain(options), inherited)
+            self._process = forking.fork(named(agent), plain(options), inherited | given)
         else:
             self._process = subprocess.Popen(
                 [*prefix, *(quick or self.command(agent, options))],
                 cwd=ROOT,
-                env=inherited | dict(environment or {}),
+                env=inherited | given,
                 pass_fds=pass_fds,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
@@ -258,6 +259,15 @@ class Working(Served):
     @staticmethod
     def quick_command(agent: str, options: Mapping[str, Any]) -> list[str] | None:
         return None
+
+
+def zygotes_python() -> str:
+    """What a server of this process has to take for `sys.executable`, so that its zygotes are forked.
+
+    Whatever else is started by it is by Python.
+    """
+    forking = warm(clean_environment())
+    return sys.executable if forking is None else str(forking.python)
 
 
 def unfit(store: str | Path) -> list[Any]:

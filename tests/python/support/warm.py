@@ -1,4 +1,4 @@
-"""Servers and zygotes that are forked from one process which has imported what they need, rather than started anew.
+"""Servers, zygotes and commands that are forked from one process which has imported what they need, and not started.
 
 The suite starts a thousand servers, each with a zygote, and nearly all that costs is the import of the same modules. A
 fork has them at once. It is a process like one that was started, with an environment, files, a process group and a code
@@ -13,9 +13,12 @@ from __future__ import annotations
 
 import ast
 import atexit
+import fcntl
+import functools
 import gc
 import json
 import os
+import re
 import select
 import shutil
 import signal
@@ -23,28 +26,39 @@ import socket
 import subprocess
 import sys
 import tempfile
+import termios
 import threading
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 ROOT = Path(__file__).resolve().parents[3]
+PROGRAM = "tests.python.support.served"
 LAUNCHER = Path(__file__).with_name("warm_launcher.py")
+COMMANDS = ("hitl.cli.app", "hitl.cli.chat.command", "hitl.cli.chat.conversation", "hitl.cli.chat.prompts")
 _LONGEST_INTERPRETER = 120
 """Bytes that every kernel reads of the first line of a script."""
 _MAX_MESSAGE = 256 * 1024
 _STREAMS = 3
 _CHANGES = ("PYTEST_CURRENT_TEST",)
 """Variables that differ from test to test, and that nobody but pytest reads."""
+_LATE = re.compile(
+    r"HITL_(CLUSTER_SPEED|FILES|(WORKER_)?FAILPOINT(_MARK)?|MUTATION|SPARE_SILENT)"
+    r"|BEHAVIOUR_(FOLDER|SCENE)|BLOCKED_CARDS|DELETED_FILES|DESK|EDITED_ORDER|FOLDER|LEDGER|NOTES|RECORDS|SHELF|SHOP_DB"
+    r"|SUPPORT_OUTBOX|OTEL_.+"
+)
+"""Variables that a test may give to a fork: agents that it imports read them, or the core when it serves, and nothing
+that was imported before."""
 
 
 class Forked:
-    """A server that was forked, with the part of `subprocess.Popen` that its tests use."""
+    """A server or a command that was forked, with the part of `subprocess.Popen` that its tests use."""
 
-    def __init__(self, connection: socket.socket, pid: int, handle: int, output: int) -> None:
+    def __init__(self, connection: socket.socket, pid: int, handle: int, stdout: IO[str] | None = None) -> None:
         self.pid = pid
-        self.stdout = open(output, encoding="utf-8", errors="replace")  # noqa: SIM115 - closed by who reads it
+        self.stdout = stdout
         self._connection = connection
         self._handle = handle
         self._code: int | None = None
@@ -58,7 +72,7 @@ class Forked:
         """`poll`, once it has ended; `subprocess.TimeoutExpired` when it does not in so many seconds."""
         code = self._ended(timeout)
         if code is None:
-            raise subprocess.TimeoutExpired("a forked server", timeout or 0.0)
+            raise subprocess.TimeoutExpired("what was forked", timeout or 0.0)
         return code
 
     def send_signal(self, number: int) -> None:
@@ -78,7 +92,7 @@ class Forked:
             with self._lock:
                 if self._code is None:
                     said = self._connection.recv(_MAX_MESSAGE)
-                    assert said, "the process that forks servers has ended"
+                    assert said, "the process that forks has ended"
                     self._code = int(said)
                     self._connection.close()
                     os.close(self._handle)
@@ -115,25 +129,43 @@ class Warm:
         """Whether what it has written for zygotes can be executed where it is."""
         return len(sys.executable) <= _LONGEST_INTERPRETER and os.access(self.python, os.X_OK)
 
-    def fork(self, agent: str, options: Mapping[str, Any], environment: Mapping[str, str]) -> Forked:
-        """A server, as `tests.python.support.served` is one as a program."""
-        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        connection.connect(self._address)
+    def fork(
+        self, agent: str, options: Mapping[str, Any], environment: Mapping[str, str], program: str = PROGRAM
+    ) -> Forked:
+        """A server, as the module `program` is one as a program."""
         ours, theirs = os.pipe()
         empty = os.open(os.devnull, os.O_RDONLY)
         request = {
             "is": "server",
+            "program": program,
             "arguments": [agent, json.dumps(options)],
             "environment": dict(environment),
             "python": str(self.python),
         }
         try:
-            socket.send_fds(connection, [repr(request).encode()], [empty, theirs, theirs])
+            forked = self._ask(request, [empty, theirs, theirs])
         finally:
             os.close(empty)
             os.close(theirs)
+        forked.stdout = os.fdopen(ours, encoding="utf-8", errors="replace")
+        return forked
+
+    def fork_command(self, arguments: Sequence[str], environment: Mapping[str, str], terminal: int) -> Forked:
+        """`hitl` with these arguments in this working directory, as the first process of a terminal."""
+        request = {
+            "is": "command",
+            "arguments": list(arguments),
+            "environment": dict(environment),
+            "directory": str(Path.cwd()),
+        }
+        return self._ask(request, [terminal] * _STREAMS)
+
+    def _ask(self, request: Mapping[str, Any], streams: Sequence[int]) -> Forked:
+        connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        connection.connect(self._address)
+        socket.send_fds(connection, [repr(request).encode()], streams)
         said, (handle,), _flags, _address = socket.recv_fds(connection, _MAX_MESSAGE, 1)
-        return Forked(connection, int(said), handle, ours)
+        return Forked(connection, int(said), handle)
 
     def _end(self) -> None:
         if os.getpid() != self._owner:  # a fork of the tests' process ends, which is not the end of the tests
@@ -148,12 +180,17 @@ _begun: list[Warm] = []
 _beginning = threading.Lock()
 
 
-def warm(environment: Mapping[str, str]) -> Warm | None:
-    """What forks a server that has this environment; None where it has to be started.
+def are_late(names: Iterable[str]) -> bool:
+    """Whether a fork may be given these variables, for all of them are read by whoever it becomes."""
+    return all(map(_LATE.fullmatch, names))
+
+
+def warm(environment: Mapping[str, str], given: Iterable[str] = ()) -> Warm | None:
+    """What forks a server that has this environment and those given to it; None where it has to be started.
 
     It has to be the one of this process when it was first asked, for modules may read theirs while they are imported.
     """
-    if not hasattr(os, "pidfd_open"):
+    if not hasattr(os, "pidfd_open") or not are_late(given):
         return None
     with _beginning:
         if not _begun:
@@ -163,7 +200,7 @@ def warm(environment: Mapping[str, str]) -> Warm | None:
 
 
 def _lasting(environment: Mapping[str, str]) -> dict[str, str]:
-    return {name: value for name, value in environment.items() if name not in _CHANGES}
+    return {name: value for name, value in environment.items() if name not in _CHANGES and not _LATE.fullmatch(name)}
 
 
 class _Forker:
@@ -208,6 +245,8 @@ class _Forker:
             connection.close()
             return
         request = ast.literal_eval(said.decode())
+        if request["is"] == "command":
+            _prepare_commands()
         pid = os.fork()
         if pid == 0:
             connection.close()
@@ -285,14 +324,18 @@ def _live(request: dict[str, Any]) -> int:
     os.environ.clear()
     os.environ.update(request["environment"])
     if request["is"] == "server":
-        from tests.python.support import served
-
         # Of the server's only use for it: what starts its zygote.
         sys.executable = request["python"]
         sys.argv[1:] = request["arguments"]
-        return served.main()
+        code: int = import_module(request["program"]).main()
+        return code
+    if request["is"] == "command":
+        return _run_command(request)
     from hitl.worker import zygote
 
+    os.chdir(request["directory"])
+    if sys.path[:1] == [str(ROOT)]:  # where this process stands
+        sys.path[0] = request["directory"]
     with suppress(ProcessLookupError, PermissionError):  # who asked has been killed, and so will this one be
         os.setpgid(0, request["group"])
     # What tests have beside their agents is no part of an agent's code (`hitl.driver.code_version`).
@@ -300,6 +343,29 @@ def _live(request: dict[str, Any]) -> int:
     for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
         del sys.modules[name]
     return zygote.main(request["arguments"])
+
+
+@functools.cache
+def _prepare_commands() -> None:
+    """Import what nearly all of them do, with the first one."""
+    for module in COMMANDS:
+        import_module(module)
+    gc.collect()
+    gc.freeze()
+
+
+def _run_command(request: dict[str, Any]) -> int:
+    os.setsid()
+    fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+    os.chdir(request["directory"])
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    # As Python has them where it finds a terminal.
+    sys.stdin = open(0, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stdout = open(1, "w", buffering=1, encoding="utf-8", closefd=False)  # noqa: SIM115
+    sys.stderr = open(2, "w", buffering=1, encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
+    from hitl.cli.app import run
+
+    return run(request["arguments"])
 
 
 def _described(text: str) -> str:

@@ -16,6 +16,7 @@ request = {
     "is": "zygote",
     "arguments": sys.argv[3:],
     "environment": dict(os.environ),
+    "directory": os.getcwd(),  # noqa: PTH109
     "server": os.getppid(),
     "group": os.getpgid(0),
 }

@@ -14,6 +14,7 @@ import hitl
 from hitl import RunState
 from tests.python.support.api import Api, ok
 from tests.python.support.served import Served
+from tests.python.support.waiting import pauses
 from tests.python.waiting.agent import agent
 from tests.python.waiting.befores import READ_FOR_EVER
 from tests.python.waiting.cells import SECONDS, answers, check_ledger, holds, open_at_once
@@ -202,7 +203,8 @@ def metric(api: Api, name: str) -> float:
 def until(look: Callable[[], Any], expected: Any, what: str, seconds: float = SECONDS) -> None:
     """Wait for what has no event."""
     deadline = time.monotonic() + seconds
+    between = pauses()
     while (seen := look()) != expected:
         if time.monotonic() >= deadline:
             raise AssertionError(f"{what}: still {seen!r} after {seconds:g} s, expected {expected!r}")
-        time.sleep(0.02)
+        time.sleep(next(between))
