@@ -167,7 +167,8 @@ async fn whoever_commits_takes_in_what_comes_meanwhile_and_they_share_its_fate()
             Ok(here())
         });
         let first = first.await;
-        let second = meanwhile.lock().unwrap().take().unwrap().await;
+        let second = meanwhile.lock().unwrap().take().unwrap();
+        let second = second.await;
         if fails {
             assert!(matches!(first, Err(Error::StoreUnavailable(_))), "{first:?}");
             assert!(matches!(second, Err(Error::StoreUnavailable(_))), "{second:?}");
