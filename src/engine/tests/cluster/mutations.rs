@@ -4,13 +4,10 @@ use std::time::Duration;
 
 use super::{Setting, look_at, only_seed, tell_of};
 use crate::domain::cluster::Timings;
-use crate::faults::Rule;
 use crate::store::simulated::LeftOut;
 
 /// In how many worlds a rule may be missed by nobody.
 const WORLDS: u64 = 40;
-/// What a process says before the seed of a world that goes wrong in it.
-const RED: &str = "red: ";
 
 /// Whether something goes wrong in one of a few worlds, and nothing in the same one `with` the rule.
 fn goes_red(without: Setting, with: Setting) -> bool {
@@ -52,22 +49,6 @@ fn a_commit_that_does_not_look_whether_its_server_is_still_there() {
 fn a_failover_of_which_no_server_hears() {
     let failover = Setting { fails_over: true, ..Setting::USUAL };
     assert!(goes_red(Setting { left_out: Some(LeftOut::Promotions), ..failover }, failover));
-}
-
-#[test]
-fn an_owner_that_was_replaced_and_still_writes() {
-    const NAME: &str = "engine::tests::cluster::mutations::an_owner_that_was_replaced_and_still_writes";
-    if Rule::Epoch.is_left_out() {
-        let red = (0..WORLDS).find(|seed| !look_at(*seed, Setting::USUAL).is_empty());
-        #[allow(clippy::print_stdout, reason = "the other process reads it")]
-        red.iter().for_each(|seed| println!("{RED}{seed}"));
-        return;
-    }
-    let mut process = std::process::Command::new(std::env::current_exe().unwrap());
-    process.args(["--exact", NAME, "--nocapture"]).env("HITL_MUTATION", Rule::Epoch.name());
-    let text = String::from_utf8(process.output().unwrap().stdout).unwrap();
-    let red = text.lines().find_map(|line| line.split_once(RED)).map(|(_, seed)| seed.parse().unwrap());
-    assert!(red.is_some_and(|seed| look_at(seed, Setting::USUAL).is_empty()));
 }
 
 #[test]
