@@ -44,6 +44,8 @@ def test_every_contender_that_needs_no_installing_does_the_job(tmp_path: Path) -
     assert set(results["contenders"]) == {
         "hitl, process",
         "hitl, task",
+        "hitl, process, Postgres",
+        "hitl, task, Postgres",
         "hitl, task, memory store",
         "hitl, in process",
         "a process a turn (forkserver)",
@@ -94,7 +96,7 @@ def test_growth_draws_every_curve(tmp_path: Path) -> None:
     assert [point["count"] for point in results["paused"]] == [10, 50]
     assert set(results["curves"]) == {"paused", "sessions", "steps", "payload"}
     for name in results["curves"]:
-        picture = ElementTree.parse(tmp_path / f"{name}.svg").getroot()
+        picture = ElementTree.parse(tmp_path / "growth" / f"{name}.svg").getroot()
         assert picture.findall("{*}polyline")
 
 

@@ -146,7 +146,8 @@ def test_a_server_without_its_database_gives_no_turn_to_a_worker_that_comes_late
     serve: Serve, database: str, place: Path
 ) -> None:
     with Proxy(postgres.socket_of(database)) as proxy:
-        first, second = serve(through(proxy, database), checked=False, workers=1), serve(workers=1)
+        first = serve(through(proxy, database), checked=False, workers=1, started=True)
+        second = serve(workers=1)
         # It has a turn, and no worker for it before it is cut off.
         (zygote,) = children(first.pid)
         os.kill(zygote, signal.SIGSTOP)

@@ -99,9 +99,9 @@ class Served:
         options = {"port": 0, "store": "memory", "log_format": "json", **options}
         self._store: str | Path | None = options["store"] if checked else None
         given = dict(environment or {})
-        # The command line alone reads options from the environment.
-        by_variable = not are_late(name for name in given if name.startswith("HITL_"))
-        quick = None if by_variable else self.quick_command(agent, options)
+        # The command line alone reads options from the environment, and can be started in any directory.
+        by_command_line = bool(prefix) or not are_late(name for name in given if name.startswith("HITL_"))
+        quick = None if by_command_line else self.quick_command(agent, options)
         has_own = bool(prefix or pass_fds or (self.started if started is None else started))
         inherited = clean_environment()
         forking = None if has_own or quick is None else warm(inherited, given)
