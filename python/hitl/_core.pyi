@@ -44,6 +44,7 @@ __all__ = [
     "remove_policy",
     "revoke_key",
     "schema_script",
+    "short_code",
     "store_schema",
     "to_json",
     "try_policy",
@@ -527,6 +528,9 @@ def copy_store(source: str, target: str) -> dict[str, Any]:
 
 def list_servers(address: str) -> list[dict[str, Any]]:
     """Who has the store at `address`, the first that came first. Raises `StoreError`."""
+
+def short_code(code: str) -> str:
+    """A server's code for people, as the label of a metric has it."""
 
 def drain_server(address: str, id: str) -> bool:
     """Asks the server of this id to end as by SIGTERM; whether it was there. Raises `StoreError`, `ValueError`."""

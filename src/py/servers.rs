@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::errors::open_error;
 use super::runtime::runtime;
+use crate::domain::cluster::routing;
 use crate::store::open::Address;
 use crate::store::open_error::OpenError;
 use crate::store::postgres::PgAddress;
@@ -14,6 +15,7 @@ use crate::store::shared::servers::{OtherServer, ServerId};
 /// Adds the functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(list_servers, module)?)?;
+    module.add_function(wrap_pyfunction!(short_code, module)?)?;
     module.add_function(wrap_pyfunction!(drain_server, module)?)
 }
 
@@ -23,6 +25,12 @@ fn list_servers<'py>(py: Python<'py>, address: &str) -> PyResult<Bound<'py, PyAn
     let found = on_database(py, address, ONLY_THERE, async |address| servers::list(&address).await)?;
     let found: Vec<Value> = found.iter().map(record).collect();
     Ok(pythonize::pythonize(py, &found)?)
+}
+
+/// A server's code for people, as the label of a metric has it.
+#[pyfunction]
+fn short_code(code: &str) -> String {
+    routing::short_code(code)
 }
 
 /// Asks the server of this id to end as by SIGTERM; whether it was there. Raises `StoreError`, and `ValueError` for an id

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated, Any
@@ -95,8 +94,9 @@ def _servers(address: str) -> list[dict[str, Any]]:
 
 
 def _short(code: str | None) -> str | None:
-    """A code for people: of a digest its beginning, as the label of a metric has it."""
-    return None if code is None else re.sub(r"\A([0-9a-f]{8})[0-9a-f]{8}(?=/|\Z)", r"\1", code)[:40]
+    from hitl import _core
+
+    return None if code is None else _core.short_code(code)
 
 
 def _status(server: dict[str, Any]) -> str:

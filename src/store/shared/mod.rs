@@ -395,6 +395,9 @@ impl<B: Backend> JobRunner<B> {
                 if let Some((bell, signals)) = bell.filter(|(_, signals)| !signals.is_empty()) {
                     bell.ring(signals);
                 }
+                // Where the process was stopped meanwhile, others may have gone on from this: whoever is told of it here would go
+                // on from it a second time. It is as though the reply had been lost.
+                self.access.may_write()?;
                 Ok(Attempt::Done)
             }
             Committed::Moved => {

@@ -1,7 +1,6 @@
 """A server that tests kill, in a process of its own: quicker to start than `hitl serve`, otherwise the same.
 
-`python -m tests.python.faults.server MODULE:ATTR OPTIONS`, the options of `hitl.serving.server.Server` as JSON. Where
-that can be it is forked (`tests.python.support.warm`): the suite kills some hundreds of them.
+`python -m tests.python.faults.server MODULE:ATTR OPTIONS`, the options of `hitl.serving.server.Server` as JSON.
 """
 
 from __future__ import annotations
@@ -13,37 +12,31 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from hitl.serving.server import Server
-from tests.python.support.served import ROOT, clean_environment
-from tests.python.support.warm import Forked, warm
 
-PROGRAM = "tests.python.faults.server"
+ROOT = Path(__file__).resolve().parents[3]
 
 
 class Process:
     """One server process. It may die at any time; nothing here minds."""
 
     def __init__(self, agent: str, environment: Mapping[str, str], **options: Any) -> None:
-        inherited = clean_environment()
+        inherited = {name: value for name, value in os.environ.items() if not name.startswith("HITL_")}
         mutation = os.environ.get("HITL_MUTATION")
-        given = {**({} if mutation is None else {"HITL_MUTATION": mutation}), **environment}
-        forking = warm(inherited, given)
-        self._process: subprocess.Popen[str] | Forked
-        if forking is not None:
-            self._process = forking.fork(agent, options, inherited | given, PROGRAM)
-        else:
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", PROGRAM, agent, json.dumps(options)],
-                cwd=ROOT,
-                env=inherited | given,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-            )
+        left_out = {} if mutation is None else {"HITL_MUTATION": mutation}
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.python.faults.server", agent, json.dumps(options)],
+            cwd=ROOT,
+            env={**inherited, **left_out, **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
         self.lines: list[str] = []
         self._url: str | None = None
         self._told = threading.Event()
@@ -93,14 +86,13 @@ class Process:
         self._told.set()
 
 
-def main() -> int:
+def main() -> None:
     # A stop may come before there is anything to stop.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
     with Server(sys.argv[1], **json.loads(sys.argv[2])) as server:
         print(f"served on {server.url}", flush=True)
         signal.sigwait({signal.SIGTERM})
-    return 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

@@ -1,4 +1,4 @@
-"""A real PostgreSQL of a test's own, which it restarts, kills and puts another one in the place of."""
+"""A real PostgreSQL of a test's own, which it restarts, kills, restores and puts another one in the place of."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from tests.python.support import postgres
 from tests.python.support.waiting import eventually
 from tools.postgres import binaries
 
-# The last of the same name counts; that of a standby comes after the one that it was copied with.
 SETTINGS = """
 listen_addresses = ''
 unix_socket_directories = '{home}'
@@ -64,22 +63,44 @@ class OwnPostgres:
         self._control("promote")
 
     @contextmanager
-    def standby(self) -> Iterator[OwnPostgres]:
-        """One that has what this one has; no commit here is answered before it is there too."""
+    def backup(self, *options: str) -> Iterator[OwnPostgres]:
+        """One with what is here now, as a base backup takes it; it is not started yet."""
         with _home() as home:
             other = OwnPostgres(home)
             copied = ["pg_basebackup", "-D", str(other._data), "-h", str(self.home), "-U", "postgres"]
-            _run(*copied, "-R", "-X", "stream", "-c", "fast", "--no-sync")
-            other._set_up()
+            _run(*copied, "-X", "stream", "-c", "fast", "--no-sync", *options)
+            other.set(SETTINGS.format(home=home))
+            yield other
+
+    @contextmanager
+    def standby(self) -> Iterator[OwnPostgres]:
+        """One that has what this one has; no commit here is answered before it is there too."""
+        with self.backup("-R") as other:
             other.start()
             self.execute("ALTER SYSTEM SET synchronous_standby_names = '*'")
             self.execute("SELECT pg_reload_conf()")
             eventually(lambda: self.execute("SELECT sync_state FROM pg_stat_replication"), "sync")
             yield other
 
-    def _set_up(self) -> None:
-        with (self._data / "postgresql.conf").open("a") as settings:
-            settings.write(SETTINGS.format(home=self.home))
+    def set(self, *settings: str) -> None:
+        """Lines of its configuration, for its next start; the last of a name counts."""
+        with (self._data / "postgresql.conf").open("a") as file:
+            file.writelines(f"{line}\n" for line in settings)
+
+    def signals(self, name: str) -> None:
+        """At its next start it is to recover, or to stand by: `recovery` or `standby`."""
+        (self._data / f"{name}.signal").touch()
+
+    def take_the_place_of(self, other: OwnPostgres) -> None:
+        """Be started where `other` was, which has been stopped."""
+        self.home, self.socket, self.address = other.home, other.socket, other.address
+        self.set(f"unix_socket_directories = '{other.home}'")
+        self.start()
+
+    @property
+    def is_primary(self) -> bool:
+        """Whether it takes writes."""
+        return self.execute("SELECT pg_is_in_recovery()") == "f"
 
     def _control(self, *arguments: str) -> None:
         _run("pg_ctl", "-D", str(self._data), "-w", "-t", "60", *arguments)
@@ -91,7 +112,7 @@ def own_postgres() -> Iterator[OwnPostgres]:
     with _home() as home:
         made = OwnPostgres(home)
         _run("initdb", "-D", str(made._data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8", "-N")
-        made._set_up()
+        made.set(SETTINGS.format(home=home))
         made.start()
         yield made
 

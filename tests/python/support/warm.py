@@ -35,7 +35,6 @@ from pathlib import Path
 from typing import IO, Any, NoReturn
 
 ROOT = Path(__file__).resolve().parents[3]
-PROGRAM = "tests.python.support.served"
 LAUNCHER = Path(__file__).with_name("warm_launcher.py")
 COMMANDS = ("hitl.cli.app", "hitl.cli.chat.command", "hitl.cli.chat.conversation", "hitl.cli.chat.prompts")
 _LONGEST_INTERPRETER = 120
@@ -45,7 +44,7 @@ _STREAMS = 3
 _CHANGES = ("PYTEST_CURRENT_TEST",)
 """Variables that differ from test to test, and that nobody but pytest reads."""
 _LATE = re.compile(
-    r"HITL_(CLUSTER_SPEED|FILES|(WORKER_)?FAILPOINT(_MARK)?|MUTATION|SPARE_SILENT)"
+    r"HITL_(CLUSTER_SPEED|FILES|SPARE_SILENT)"
     r"|BEHAVIOUR_(FOLDER|SCENE)|BLOCKED_CARDS|DELETED_FILES|DESK|EDITED_ORDER|FOLDER|LEDGER|NOTES|RECORDS|SHELF|SHOP_DB"
     r"|SUPPORT_OUTBOX|OTEL_.+"
 )
@@ -129,15 +128,12 @@ class Warm:
         """Whether what it has written for zygotes can be executed where it is."""
         return len(sys.executable) <= _LONGEST_INTERPRETER and os.access(self.python, os.X_OK)
 
-    def fork(
-        self, agent: str, options: Mapping[str, Any], environment: Mapping[str, str], program: str = PROGRAM
-    ) -> Forked:
-        """A server, as the module `program` is one as a program."""
+    def fork(self, agent: str, options: Mapping[str, Any], environment: Mapping[str, str]) -> Forked:
+        """A server, as `tests.python.support.served` is one as a program."""
         ours, theirs = os.pipe()
         empty = os.open(os.devnull, os.O_RDONLY)
         request = {
             "is": "server",
-            "program": program,
             "arguments": [agent, json.dumps(options)],
             "environment": dict(environment),
             "python": str(self.python),
@@ -324,11 +320,12 @@ def _live(request: dict[str, Any]) -> int:
     os.environ.clear()
     os.environ.update(request["environment"])
     if request["is"] == "server":
+        from tests.python.support import served
+
         # Of the server's only use for it: what starts its zygote.
         sys.executable = request["python"]
         sys.argv[1:] = request["arguments"]
-        code: int = import_module(request["program"]).main()
-        return code
+        return served.main()
     if request["is"] == "command":
         return _run_command(request)
     from hitl.worker import zygote

@@ -1,10 +1,10 @@
-//! Each rule is there for a world that goes wrong without it.
+//! Each rule is there for a world that goes wrong without it. Not where every commit is refused once (`make test-rust`): there it
+//! runs again on what is there by then, and the versions tell as well.
 
 use std::time::Duration;
 
 use super::{Setting, look_at, only_seed, tell_of};
 use crate::domain::cluster::Timings;
-use crate::faults;
 use crate::store::simulated::LeftOut;
 
 /// In how many worlds a rule may be missed by nobody.
@@ -43,10 +43,6 @@ fn rings_without_looks() {
 
 #[test]
 fn a_commit_that_does_not_look_whether_its_server_is_still_there() {
-    // A commit that is refused once runs again on what is there by then, so that its versions tell as well.
-    if faults::refuses_once() {
-        return;
-    }
     assert!(goes_red(without(LeftOut::Rows), Setting::USUAL));
 }
 

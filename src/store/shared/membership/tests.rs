@@ -1,8 +1,13 @@
 use std::collections::HashMap;
 
 use super::*;
-use crate::store::BoxFuture;
+use crate::store::clock::{Clock, WallClock};
+use crate::store::contract::fixture::{about, session};
 use crate::store::shared::servers::{ServerKind, ServerRole, ServerStatus};
+use crate::store::shared::{SharedStore, StoreAccess};
+use crate::store::simulated::SimulatedDatabase;
+use crate::store::simulated::network::{Link, LinkState, SimulatedConnection, Weather};
+use crate::store::{BoxFuture, StoreExt};
 
 /// Rows that are in memory, and can be out of reach for some.
 #[derive(Default)]
@@ -199,6 +204,29 @@ async fn who_is_cut_off_does_nothing_until_the_database_is_reached_again() {
     // What it may do is over again before long, unless it beats.
     rows.cut_off(server.id());
     stands(&server, Presence::CutOff).await;
+}
+
+#[tokio::test]
+async fn what_it_has_committed_is_told_to_nobody_by_a_server_that_may_not_act_any_more() {
+    let rows = Arc::new(Rows::default());
+    let server = join(&rows, ServerKind::Server, Admission::AtOnce).await.unwrap();
+    let clock: Arc<dyn Clock> = Arc::new(WallClock);
+    let database = SimulatedDatabase::new(Arc::clone(&clock));
+    let link = Link::new(Weather { slow: 100, ..Weather::default() });
+    let connection = SimulatedConnection::over(database.clone(), Arc::clone(&link), 1);
+    let access = StoreAccess::Member(Arc::clone(&server));
+    let store = SharedStore::new(connection, access, Arc::clone(&clock), Handle::current());
+    let made = tokio::spawn(store.transact(about(1), |tx| tx.insert_session(&session(1), &[])));
+    while database.history().unwrap().sessions.is_empty() {
+        tokio::task::yield_now().await;
+    }
+    // It is stopped with the reply on its way, until others may have gone on from what it has committed.
+    link.set(LinkState::Frozen);
+    rows.cut_off(server.id());
+    stands(&server, Presence::CutOff).await;
+    assert!(!made.is_finished());
+    link.set(LinkState::Open);
+    assert!(matches!(made.await.unwrap(), Err(Error::StoreUnavailable(_))));
 }
 
 #[tokio::test]

@@ -22,9 +22,6 @@ Strike = Callable[[Cluster, random.Random], None]
 SHORT, LONG, LONGEST = 3, 8, 15
 """Seconds in which nobody notices; in which a server learns that it must do nothing; in which a worker is given up."""
 
-NEARLY_DEAD = 6.5
-"""Seconds that a server is stopped for: it knows, when it goes on, that it must do nothing, and is not buried."""
-
 # -- processes ---------------------------------------------------------------------------------------------------------
 
 
@@ -68,6 +65,13 @@ def a_zygote_is_stopped(seconds: float, cluster: Cluster, chance: random.Random)
 def a_server_is_stopped(seconds: float, cluster: Cluster, chance: random.Random) -> None:
     with stopped(chance.choice(cluster.nodes).server.pid):
         wait_for(seconds)
+
+
+def a_server_is_stopped_until_it_is_buried(cluster: Cluster, chance: random.Random) -> None:
+    node = chance.choice(cluster.nodes)
+    server = node.server
+    with another_has_its_place(node), stopped(server.pid):
+        until_others_have_its_turns(cluster, server)
 
 
 # -- ways --------------------------------------------------------------------------------------------------------------
@@ -218,7 +222,8 @@ def at_servers() -> list[Strike]:
         a_worker_is_killed,
         all_servers_are_killed,
         partial(a_server_is_stopped, SHORT),
-        partial(a_server_is_stopped, NEARLY_DEAD),
+        partial(a_server_is_stopped, LONG),
+        a_server_is_stopped_until_it_is_buried,
         partial(a_worker_is_stopped, LONGEST),
         partial(a_zygote_is_stopped, LONG),
         a_server_ends,
