@@ -307,6 +307,12 @@ def _entry_point(candidate: Any, what: str) -> tuple[Callable[..., Any], str]:
     )
 
 
+def _is_of_hitl(module: str) -> bool:
+    """Whether it is of this package, whose examples alone have agents."""
+    package, _, rest = module.partition(".")
+    return package == "hitl" and not rest.startswith("examples")
+
+
 _DEFAULT_OPTIONS = AgentOptions()
 _Kind: TypeAlias = Literal["async", "plain", "factory"]
 
@@ -334,6 +340,9 @@ def _kind_of(call: Callable[..., Any], label: str) -> _Kind:
 
 def _check(call: Callable[..., Any], label: str) -> _Kind:
     if _takes_nothing(call, label):
+        if inspect.isfunction(call) and _is_of_hitl(call.__module__):
+            # `module:tool` where the module imports the decorator: every turn would fail over what it makes.
+            raise AgentLoadError(f"{label} is {call.__qualname__} of {call.__module__}, not an agent", accepted())
         return "factory"
     if inspect.isasyncgenfunction(call) or inspect.isgeneratorfunction(call):
         raise AgentLoadError(

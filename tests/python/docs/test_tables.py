@@ -50,6 +50,15 @@ def test_the_options_of_serve_are_those_of_its_help() -> None:
             assert documented[option].replace(",", "") == default.removesuffix(".0")
 
 
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_every_table_has_a_head(document: str) -> None:
+    """A line that is empty by mistake ends a table, and the rest of it is shown as text."""
+    text = re.sub(r"^```.*?^```$", "", (ROOT / document).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    for table in re.findall(r"^\|.*\n?(?:\|.*\n?)*", text, re.MULTILINE):
+        lines = table.splitlines()
+        assert re.fullmatch(r"[|:\- ]+", lines[1] if lines[1:] else ""), lines[0]
+
+
 def anchors(document: Path) -> set[str]:
     """What headings can be linked to as, the way GitHub names them."""
     headings = re.findall(r"^#+ (.+)$", document.read_text(encoding="utf-8"), re.MULTILINE)

@@ -16,6 +16,12 @@ if TYPE_CHECKING:
     from tests.python.ui.inbox import Inbox
 
 RETURN = "Order 1042 arrived broken, I want my money back."
+MOST_AT_ONCE = """() => {
+  const log = document.querySelector("[role=log]");
+  const count = () => window.mostAtOnce = Math.max(window.mostAtOnce ?? 0, log.querySelectorAll(".said").length);
+  new MutationObserver(count).observe(log, { childList: true, subtree: true });
+}"""
+"""Counts how many messages the page shows, and keeps the most."""
 
 
 def log(inbox: Inbox) -> str:
@@ -60,6 +66,45 @@ def test_what_the_agent_says_appears_while_it_says_it(open_inbox: Open, tmp_path
     gate.touch()
     # One message, although it was heard and then read.
     expect(said).to_contain_text(f"You said: {text}")
+
+
+def test_nothing_is_shown_twice_where_a_turn_ends_while_the_page_reads_it(open_inbox: Open, tmp_path: Path) -> None:
+    inbox = open_inbox()
+    session_id, gate = inbox.api.create(), tmp_path / "go"
+    messages: list[Route] = []
+    session: list[Route] = []
+    holds = True
+
+    def hold(path: str, held: list[Route]) -> None:
+        def each(route: Route) -> None:
+            if holds and route.request.method == "GET":
+                held.append(route)
+            else:
+                route.continue_()
+
+        inbox.page.route(path, each)
+
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
+    expect(inbox.page.get_by_text("Say something to begin.")).to_be_visible()
+    hold(f"**/sessions/{session_id}/messages", messages)
+    inbox.api.send(session_id, f"pause until {gate}: hello")
+    # The page knows of an open turn, and has not read what was said before it when it is over.
+    inbox.until(lambda: messages)
+    hold(f"**/sessions/{session_id}", session)
+    gate.touch()
+    inbox.api.wait(session_id)
+    inbox.page.evaluate(MOST_AT_ONCE)
+    with inbox.page.expect_response(f"**/sessions/{session_id}/messages"):
+        messages.pop().continue_()
+    inbox.until(lambda: session)
+    holds = False
+    for route in [*messages, *session]:
+        route.continue_()
+    chat = inbox.page.get_by_role("log")
+    expect(chat.locator(".said.assistant")).to_contain_text("hello")
+    expect(inbox.page.locator(".session .status")).to_have_text("idle")
+    expect(chat.locator(".said")).to_have_count(2)
+    assert inbox.page.evaluate("window.mostAtOnce") == 2
 
 
 def test_several_requests_of_one_turn_are_answered_one_by_one(inbox: Inbox) -> None:

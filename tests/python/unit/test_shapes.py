@@ -123,6 +123,7 @@ async def generator(message: ChatMessage, state: State) -> Any:
         (with_more, "cannot be called with (message, state)", "write it as"),
         (WrongRunTurn(), "app:agent.run_turn takes (message: ", "write it as"),
         (generator, "app:agent is a generator, not an agent", "instead of yielding"),
+        (hitl.tool, "app:agent is tool of hitl.", "an agent is a function (message, state)"),
     ],
 )
 def test_a_wrong_shape_says_what_it_is_and_what_to_do(candidate: Any, message: str, hint: str) -> None:

@@ -40,9 +40,9 @@ export function useConversation(session: string | undefined): { messages: Messag
         if (!here) return;
         if (found === undefined) return setProblem("The session is gone.");
         store.set((state) => ({ sessions: store.changed(state.sessions, [[session, found]]) }));
-        const list = await conversation(session, found.status);
+        const said = await conversation(session, found.status);
         if (!here) return;
-        setMessages(list);
+        setMessages(said.messages);
         setProblem(null);
       } catch (error) {
         if (here) setProblem(error instanceof Error ? error.message : String(error));

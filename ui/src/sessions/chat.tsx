@@ -41,10 +41,22 @@ export function Chat({ session }: { session: Session }) {
     let here = true;
     // Who decided is worth to know beside a call, and no reason to show nothing.
     askedIn(id).then((found) => here && setAsked(found), (error: unknown) => here && failed(error));
-    conversation(id, session.status).then((list) => {
+    const heard = new Set(steps);
+    conversation(id, session.status).then((said) => {
       if (!here) return;
-      setMessages(list);
+      setMessages(said.messages);
       setProblem(null);
+      // An event never comes before what it tells of, so all that was heard before the request is in the reply: without the
+      // name of its step, where its turn is over by then.
+      if (said.isWhole) {
+        setSteps((now) => now.filter((message) => !heard.has(message)));
+        // Whoever was cut off has not heard the end of what they heard begin.
+        for (const { step } of said.messages) {
+          if (step === undefined) continue;
+          setSpeech((now) => without(now, step));
+          setAtWork((now) => without(now, step));
+        }
+      }
       // What was said is among the messages now.
       if (session.status === "idle" || session.status === "error") {
         setSpeech(new Map());
@@ -122,6 +134,7 @@ export function Chat({ session }: { session: Session }) {
 }
 
 function without<T>(map: ReadonlyMap<string, T>, key: string): ReadonlyMap<string, T> {
+  if (!map.has(key)) return map;
   const left = new Map(map);
   left.delete(key);
   return left;

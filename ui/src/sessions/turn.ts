@@ -8,18 +8,29 @@ import type { Attachment, JournalEntry, Message, SessionStatus } from "../types"
 /** As much of a journal as the server gives at once. */
 const ENTRIES = "1000";
 
-/** The messages, and what the newest turn did, as long as it is open or where it has failed: then only its journal has it. */
-export async function conversation(session: string, status: SessionStatus): Promise<Message[]> {
-  const [before, turn] = await Promise.all([api.messages(session), status === "idle" ? [] : journal(session)]);
-  return [...before, ...turn.flatMap(messageIn)];
+/** What was said in a session, and whether all that its open turn did is in it. */
+export interface Conversation {
+  messages: Message[];
+  isWhole: boolean;
 }
 
-async function journal(session: string): Promise<JournalEntry[]> {
+/** The messages, and what the newest turn did, as long as it is open or where it has failed: then only its journal has it. */
+export async function conversation(session: string, status: SessionStatus): Promise<Conversation> {
+  // A turn's messages come when it ends. What is asked for after them and still finds it open has none of them.
+  const before = await api.messages(session);
+  if (status === "idle") return { messages: before, isWhole: true };
+  const [turn, now] = await Promise.all([journal(session), api.session(session)]);
+  if (now.status === "idle") return { messages: await api.messages(session), isWhole: true };
+  return { messages: [...before, ...turn.items.flatMap(messageIn)], isWhole: turn.isWhole };
+}
+
+async function journal(session: string): Promise<{ items: JournalEntry[]; isWhole: boolean }> {
   try {
-    return (await api.journal(session, { limit: ENTRIES })).items;
+    const { items, next } = await api.journal(session, { limit: ENTRIES });
+    return { items, isWhole: next === null };
   } catch (error) {
     // Without it the conversation is what the messages say.
-    if (error instanceof Problem) return [];
+    if (error instanceof Problem) return { items: [], isWhole: false };
     throw error;
   }
 }
