@@ -15,9 +15,18 @@ pub fn wrong<T>(share: u64, run: impl Fn(u64) -> T, is_wrong: impl Fn(&T) -> boo
 }
 
 /// One of `share` of all seeds.
-pub fn all(share: u64) -> Range<u64> {
-    let seeds = std::env::var("HITL_SIMULATED_SEEDS").map_or(SEEDS, |text| text.parse().expect("a number"));
-    0..seeds.div_ceil(share)
+fn all(share: u64) -> Range<u64> {
+    0..number("HITL_SIMULATED_SEEDS", SEEDS).div_ceil(share)
+}
+
+/// So many seeds, unless `HITL_SIMULATED_SEEDS` says how many, from the first on or that of `HITL_SIMULATED_FROM`.
+pub fn of_worlds(usual: u64) -> Range<u64> {
+    let first = number("HITL_SIMULATED_FROM", 0);
+    first..first + number("HITL_SIMULATED_SEEDS", usual)
+}
+
+fn number(name: &str, usual: u64) -> u64 {
+    std::env::var(name).map_or(usual, |text| text.parse().expect("a number"))
 }
 
 /// SplitMix64: a few lines, the same numbers everywhere, and every seed is as good as another.

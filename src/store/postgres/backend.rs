@@ -1,13 +1,12 @@
 //! [`Backend`], on PostgreSQL.
 
 use std::sync::{Arc, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tokio::time::sleep;
 
 use super::asking::{self, Replies};
 use super::cells::PostgresCells;
-use super::clock::DatabaseClock;
 use super::connection::{Connection, Frame, SqlCall};
 use super::linking::Horizon;
 use super::pool::ConnectionPool;
@@ -23,6 +22,7 @@ use crate::store::query::{InterruptQuery, Page, SessionQuery, SessionSearch, Tit
 use crate::store::rows;
 use crate::store::shared::backend::{Backend, Committed};
 use crate::store::shared::changes::Changes;
+use crate::store::shared::database_clock::DatabaseClock;
 use crate::store::shared::question::{Answer, StoreQuestion};
 use crate::store::shared::servers::ServerId;
 
@@ -153,9 +153,9 @@ async fn keep_linking(inner: Weak<Inner>) {
 
 impl Inner {
     async fn look_at_clock(&self) -> Result<(), Error> {
-        let asked = Instant::now();
+        let asked = self.clock.moment();
         let replies = self.pool.run(Frame::Snapshot, vec![SqlCall::new(sql!("store/time"), vec![])]).await?;
-        let replied = Instant::now();
+        let replied = self.clock.moment();
         if let Some(row) = replies.first().and_then(|rows| rows.first()) {
             self.clock.looked(asked, replied, rows::Cells::plain(&mut PostgresCells::new("clock", row))?);
         }

@@ -9,7 +9,6 @@ pub mod adopting;
 mod asking;
 mod backend;
 mod cells;
-mod clock;
 mod connection;
 pub(in crate::store) mod copying;
 mod doorbell;

@@ -11,6 +11,7 @@
 pub mod backend;
 pub mod changes;
 mod committing;
+pub mod database_clock;
 pub mod doorbell;
 mod image;
 mod job;

@@ -34,6 +34,9 @@ impl Rows {
                 (id, None) => drop(self.versions.remove(&id)),
             }
         }
+        let now = self.state.now().millis();
+        let ahead = changes.entries.iter().map(|new| new.entry.at.millis().saturating_sub(now));
+        self.ahead = self.ahead.max(ahead.max().unwrap_or(i64::MIN));
         self.members.committed(&changes);
         Ok(Committed::Yes { events })
     }

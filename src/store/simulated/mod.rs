@@ -15,8 +15,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use uuid::Uuid;
 
-use crate::domain::{Error, SessionId, StoreId};
+use crate::domain::{Error, SessionId, StoreId, Timestamp};
 use crate::store::BoxFuture;
+use crate::store::Reader;
 use crate::store::clock::Clock;
 use crate::store::memory::state::MemoryState;
 use crate::store::shared::backend::{Backend, Committed};
@@ -48,6 +49,8 @@ pub enum LeftOut {
     Promotions,
     /// Whether whoever commits is still there.
     Rows,
+    /// How late it is: servers go by the clocks on their walls.
+    Time,
 }
 
 /// Everything there is.
@@ -60,6 +63,8 @@ pub(crate) struct Rows {
     /// How often another database has taken the place of this one.
     promotions: u64,
     is_closed: bool,
+    /// How far ahead of its own clock what was written is, in milliseconds.
+    ahead: i64,
     /// How often it was asked, and how often something was committed.
     calls: (u64, u64),
 }
@@ -76,6 +81,7 @@ impl SimulatedDatabase {
                 left_out: None,
                 promotions: 0,
                 is_closed: false,
+                ahead: i64::MIN,
                 calls: (0, 0),
             })),
             listeners: BellListeners::default(),
@@ -91,6 +97,16 @@ impl SimulatedDatabase {
     /// How often it was asked and how often something was committed, since this was called last.
     pub fn calls(&self) -> (u64, u64) {
         std::mem::take(&mut self.lock().calls)
+    }
+
+    /// How late it is.
+    pub(super) fn now(&self) -> BoxFuture<'static, Result<Timestamp, Error>> {
+        self.with(|rows| Ok(rows.state.now()))
+    }
+
+    /// How far ahead of its own clock the latest of all times that were ever written is, in milliseconds.
+    pub fn ahead(&self) -> i64 {
+        self.lock().ahead
     }
 
     /// What is there now, for [`SimulatedDatabase::fail_over`].

@@ -1,6 +1,7 @@
 //! A network that loses and delays what is sent to a database, and delivers some of it too late; and a database that fails
 //! over to one that is behind.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -34,6 +35,8 @@ pub struct Weather {
     pub held: u64,
     /// That a commit arrives twice, the second time much later.
     pub repeated: u64,
+    /// That the database refuses a commit which crosses another one (a deadlock, a serialization failure), though nothing has moved.
+    pub refused: u64,
     /// The most turns of the world that a message takes.
     pub slow: u64,
     /// The most milliseconds that it takes besides, for worlds that have a time of their own.
@@ -109,6 +112,8 @@ pub struct SimulatedConnection {
     random: Arc<Mutex<Random>>,
     /// For whom it commits, where that is looked at.
     member: Arc<OnceLock<ServerId>>,
+    /// Whether its last commit was refused because it crossed another one.
+    crosses: Arc<AtomicBool>,
 }
 
 impl SimulatedConnection {
@@ -119,7 +124,13 @@ impl SimulatedConnection {
 
     /// The same over a server's link.
     pub fn over(database: SimulatedDatabase, link: Arc<Link>, seed: u64) -> Self {
-        Self { database, link, random: Arc::new(Mutex::new(Random(seed))), member: Arc::default() }
+        Self {
+            database,
+            link,
+            random: Arc::new(Mutex::new(Random(seed))),
+            member: Arc::default(),
+            crosses: Arc::default(),
+        }
     }
 
     /// Says for whom it commits: nothing does any more once the row of that one is gone.
@@ -186,6 +197,14 @@ impl SimulatedConnection {
         })
     }
 
+    /// How late it is by the database's clock.
+    ///
+    /// # Errors
+    /// [`Error::StoreUnavailable`].
+    pub async fn now(&self) -> Result<Timestamp, Error> {
+        self.send(self.database.now()).await
+    }
+
     async fn hears_nothing<T>(&self) -> Result<T, Error> {
         sleep(PATIENCE).await;
         self.link.goes_on().await;
@@ -239,6 +258,13 @@ impl SimulatedConnection {
             let again = self.database.commit_for(self.member(), changes.clone());
             self.clone().arrives_late(again)
         });
+        // Often several times, as long as the two of them try again together.
+        let is_refused = self.chance(|weather| if self.crosses.load(Ordering::SeqCst) { 50 } else { weather.refused });
+        self.crosses.store(is_refused, Ordering::SeqCst);
+        if is_refused {
+            drop(again);
+            return Box::pin(std::future::ready(Ok(Committed::Moved)));
+        }
         let first = self.database.commit_for(self.member(), changes);
         Box::pin(async move {
             let reply = first.await;

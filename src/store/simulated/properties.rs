@@ -29,8 +29,8 @@ const TOO_MANY: Error = Error::QueueFull;
 /// What a client says of rows that are of two moments.
 const TORN: Error = Error::StaleEpoch;
 
-const CALM: Weather = Weather { lost: 0, unanswered: 0, held: 0, repeated: 0, slow: 3, slow_ms: 0 };
-const ROUGH: Weather = Weather { lost: 8, unanswered: 12, held: 10, repeated: 0, slow: 8, slow_ms: 0 };
+const CALM: Weather = Weather { lost: 0, unanswered: 0, held: 0, repeated: 0, refused: 0, slow: 3, slow_ms: 0 };
+const ROUGH: Weather = Weather { lost: 8, unanswered: 12, held: 10, repeated: 0, refused: 4, slow: 8, slow_ms: 0 };
 
 /// What a client was told of each of his answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,8 @@ use tokio::time::{sleep, timeout};
 use uuid::Uuid;
 
 use super::log::{Line, Log, ToldClient};
-use super::server::{Server, SkewedClock};
+use super::machine::TrueClock;
+use super::server::Server;
 use super::worker::LONG;
 use super::{Outcome, Setting, entropy};
 use crate::domain::access::Actor;
@@ -49,7 +50,7 @@ impl World {
     /// Runs the world of a seed.
     pub async fn run(seed: u64, setting: Setting) -> Outcome {
         let mut random = Random(!seed);
-        let database = SimulatedDatabase::new(Arc::new(SkewedClock(0))).without(setting.left_out);
+        let database = SimulatedDatabase::new(Arc::new(TrueClock)).without(setting.left_out);
         let servers = random.within(2..5);
         let world = Arc::new(Self {
             database,
@@ -73,7 +74,7 @@ impl World {
         }
         let rested = world.heal(&mut random).await;
         let history = world.database.history();
-        let lines = world.log.lines();
+        let lines = world.log.take();
         let troubles = world.troubles.lock().unwrap().clone();
         let names = world.names.lock().unwrap().clone();
         for place in &world.places {
@@ -82,7 +83,8 @@ impl World {
             }
         }
         let (buried, committed) = (world.database.buried(), world.database.committed());
-        Outcome { lines, history, rested, troubles, names, buried, committed, panics: entropy::panics() }
+        let ahead = world.database.ahead();
+        Outcome { lines, history, rested, troubles, names, buried, committed, ahead, panics: entropy::panics() }
     }
 
     fn weather(&self) -> Weather {
@@ -156,7 +158,7 @@ impl World {
                 }
             }
             45..72 => {
-                for (place, interrupt) in self.open().into_iter().enumerate() {
+                for (place, interrupt) in self.log.open().into_iter().enumerate() {
                     if place > 0 && random.chance(50) {
                         continue;
                     }
@@ -244,21 +246,6 @@ impl World {
                 _ = timeout(CLIENTS_PATIENCE, replied) => {}
             }
         });
-    }
-
-    /// What was asked and not answered yet, as far as was heard.
-    fn open(&self) -> Vec<InterruptId> {
-        let lines = self.log.lines();
-        let is_settled = |id: InterruptId| {
-            lines.iter().any(
-                |(_, line)| matches!(line, Line::Answered(of, _, told) if *of == id && *told != ToldClient::Nothing),
-            )
-        };
-        let asked = lines.iter().filter_map(|(_, line)| match line {
-            Line::Asked(_, id) if !is_settled(*id) => Some(*id),
-            _ => None,
-        });
-        asked.collect()
     }
 
     /// Everything goes on, and people answer nearly everything; whether the world comes to rest.

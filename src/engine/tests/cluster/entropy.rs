@@ -1,12 +1,12 @@
 //! Chance, as a seed has it. The order of a hash map and which ready branch `select!` takes first come from the system's
-//! random bytes: a thread that runs a world gets those of its seed instead, so that a world that is run again is the same.
+//! random bytes: a thread that runs a world gets those of its seed instead, so that a world that is run again is the same, in a
+//! process that is as it was then (`apart.rs`).
 
 #![allow(unsafe_code, reason = "the system's random bytes come through C")]
 
 use std::cell::{Cell, RefCell};
 use std::ffi::{c_long, c_uint, c_void};
 use std::sync::Once;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use tokio::runtime::Builder;
@@ -16,9 +16,6 @@ use crate::domain::seeds::Random;
 thread_local! {
     static BYTES: RefCell<Option<Random>> = const { RefCell::new(None) };
 }
-
-/// How many runtimes were made here so far. Each has a chance of its own, which comes from how many were made before.
-static MADE: AtomicU64 = AtomicU64::new(0);
 
 thread_local! {
     static PANICS: Cell<usize> = const { Cell::new(0) };
@@ -51,10 +48,6 @@ where
     thread::scope(|scope| {
         let run = thread::Builder::new().name(format!("seed {seed}")).spawn_scoped(scope, move || {
             BYTES.set(Some(Random(seed)));
-            // Whichever seeds were run before: as if it were all of them.
-            while MADE.fetch_add(1, Ordering::SeqCst) < seed {
-                drop(Builder::new_current_thread());
-            }
             let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
             runtime.block_on(world())
         });

@@ -80,7 +80,21 @@ impl Log {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push((at, line));
     }
 
-    pub fn lines(&self) -> Vec<(Duration, Line)> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    /// Takes all that was seen so far.
+    pub fn take(&self) -> Vec<(Duration, Line)> {
+        std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What was asked and not answered yet, as far as was heard.
+    pub fn open(&self) -> Vec<InterruptId> {
+        let mut asked = Vec::new();
+        for (_, line) in self.0.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            match line {
+                Line::Asked(_, id) => asked.push(*id),
+                Line::Answered(of, _, told) if *told != ToldClient::Nothing => asked.retain(|id| id != of),
+                _ => {}
+            }
+        }
+        asked
     }
 }

@@ -3,11 +3,13 @@
 //! reorders what it is given. Then the world heals, and what was told outside is compared with what is there.
 //!
 //! A seed decides over everything. `HITL_SIMULATED_SEED=7` with the name of a test runs that world alone and says what
-//! happened in it; `HITL_SIMULATED_SEEDS=100000` runs so many.
+//! happened in it; `HITL_SIMULATED_SEEDS=100000` runs so many, from `HITL_SIMULATED_FROM` on.
 
+mod apart;
 mod driver;
 mod entropy;
 mod log;
+mod machine;
 mod mutations;
 mod oracle;
 mod server;
@@ -28,10 +30,10 @@ use crate::store::simulated::network::Weather;
 
 /// When every world begins, in milliseconds since 1970.
 const BASE: i64 = 1_800_000_000_000;
-/// One of so many of the usual number of seeds is run: a world takes a fifth of a second of a core.
-const SHARE: u64 = 8;
+/// How many worlds are looked at where nothing says how many: each takes a quarter of a second of a core.
+const WORLDS: u64 = 300;
 /// The same of worlds whose database fails over.
-const SHARE_OF_FAILOVERS: u64 = 24;
+const WORLDS_THAT_FAIL_OVER: u64 = 60;
 
 /// What kind of world it is.
 #[derive(Debug, Clone, Copy)]
@@ -40,13 +42,13 @@ struct Setting {
     left_out: Option<LeftOut>,
     fails_over: bool,
     timings: Timings,
-    /// How far the clocks of servers are off at the most.
+    /// How far what servers hear of the database's clock is off at the most.
     skew_ms: u64,
     /// Whether every step takes long.
     is_long: bool,
 }
 
-const ROUGH: Weather = Weather { lost: 3, unanswered: 4, held: 2, repeated: 3, slow: 4, slow_ms: 40 };
+const ROUGH: Weather = Weather { lost: 3, unanswered: 4, held: 2, repeated: 3, refused: 3, slow: 4, slow_ms: 40 };
 
 impl Setting {
     const USUAL: Self = Self {
@@ -54,7 +56,7 @@ impl Setting {
         left_out: None,
         fails_over: false,
         timings: Timings::USUAL,
-        skew_ms: 400,
+        skew_ms: 200,
         is_long: false,
     };
 }
@@ -71,6 +73,8 @@ struct Outcome {
     buried: Vec<(ServerId, Moment)>,
     /// When something was committed last for each server.
     committed: BTreeMap<ServerId, Moment>,
+    /// How far ahead of the database's clock what was written is, in milliseconds.
+    ahead: i64,
     panics: usize,
 }
 
@@ -119,59 +123,63 @@ fn tell_of(seed: u64, setting: Setting) -> Vec<String> {
 }
 
 /// Everything holds in the world of every seed.
-fn holds(test: &str, setting: Setting, share: u64) {
+fn holds(test: &str, setting: Setting, worlds: u64) {
     // Where every commit is refused once, a few are enough.
-    let share = if faults::refuses_once() { share * 5 } else { share };
-    let wrong: Vec<(u64, Vec<String>)> = match only_seed() {
-        Some(seed) => vec![(seed, tell_of(seed, setting))],
-        None => seeds::all(share).map(|seed| (seed, look_at(seed, setting))).collect(),
-    };
-    let mut wrong = wrong.into_iter().filter(|(_, what)| !what.is_empty()).peekable();
-    if let Some((seed, what)) = wrong.peek().cloned() {
-        let seeds: Vec<u64> = wrong.map(|(seed, _)| seed).collect();
-        panic!(
-            "seeds {seeds:?}; the first: {what:#?}\nalone: HITL_SIMULATED_SEED={seed} cargo nextest run --locked \
-             --no-default-features --features failpoints {test}"
-        );
-    }
+    let worlds = if faults::refuses_once() { worlds / 20 } else { worlds };
+    apart::run(&format!("cluster::{test}"), "", |_| {
+        let wrong: Vec<(u64, Vec<String>)> = match only_seed() {
+            Some(seed) => apart::each([seed], |seed| tell_of(seed, setting)).collect(),
+            None => apart::each(seeds::of_worlds(worlds), |seed| look_at(seed, setting)).collect(),
+        };
+        let looked_at = wrong.len();
+        let mut wrong = wrong.into_iter().filter(|(_, what)| !what.is_empty()).peekable();
+        if let Some((seed, what)) = wrong.peek().cloned() {
+            let seeds: Vec<u64> = wrong.map(|(seed, _)| seed).collect();
+            panic!(
+                "{} of {looked_at} worlds, seeds {seeds:?}; the first: {what:#?}\nalone: HITL_SIMULATED_SEED={seed} cargo \
+                 nextest run --locked --no-default-features --features failpoints {test}",
+                seeds.len()
+            );
+        }
+    });
 }
 
 #[test]
 fn what_was_promised_holds_whatever_befalls_servers_and_network() {
-    holds("what_was_promised_holds_whatever_befalls", Setting::USUAL, SHARE);
+    holds("what_was_promised_holds_whatever_befalls_servers_and_network", Setting::USUAL, WORLDS);
 }
 
 #[test]
 fn what_a_failover_takes_back_leaves_everything_whole() {
-    holds("cluster::what_a_failover_takes_back", Setting { fails_over: true, ..Setting::USUAL }, SHARE_OF_FAILOVERS);
+    let failover = Setting { fails_over: true, ..Setting::USUAL };
+    holds("what_a_failover_takes_back_leaves_everything_whole", failover, WORLDS_THAT_FAIL_OVER);
 }
 
-/// A process that is to run one world, and to say all that was seen in it.
-const TOLD: &str = "HITL_SIMULATED_WORLD_TO_BE_TOLD";
+/// All that was seen in the world of a seed.
+fn trace_of(seed: u64) -> Vec<String> {
+    run(seed, Setting::USUAL).lines.iter().map(|(at, line)| format!("at {at:?} {line:?}")).collect()
+}
 
 #[test]
-fn a_world_that_is_run_again_is_the_same() {
-    const NAME: &str = "engine::tests::cluster::a_world_that_is_run_again_is_the_same";
-    if let Ok(seed) = std::env::var(TOLD) {
-        let outcome = run(seed.parse().unwrap(), Setting::USUAL);
-        let lines: Vec<String> = outcome.lines.iter().map(|(at, line)| format!("{at:?} {line:?}")).collect();
-        #[allow(clippy::print_stdout, reason = "the other process reads it")]
-        {
-            println!("{}", lines.join("\n"));
-        }
-        return;
-    }
+fn a_world_is_the_same_alone_and_after_any_others() {
+    const NAME: &str = "cluster::a_world_is_the_same_alone_and_after_any_others";
+    // What was seen in the last of some worlds.
+    let last_of = |seeds: &str| {
+        let said = apart::run(NAME, seeds, |seeds| {
+            let seeds = seeds.split(' ').map(|seed| seed.parse().unwrap());
+            let (_, trace) = apart::each(seeds, trace_of).last().unwrap();
+            #[allow(clippy::print_stdout, reason = "the other process reads it")]
+            {
+                println!("{}", trace.join("\n"));
+            }
+        })?;
+        Some(said.lines().filter(|line| line.starts_with("at ")).map(str::to_owned).collect::<Vec<String>>())
+    };
     for seed in ["3", "17"] {
-        let told = || {
-            let mut process = std::process::Command::new(std::env::current_exe().unwrap());
-            let output = process.args(["--exact", NAME, "--nocapture"]).env(TOLD, seed).output().unwrap();
-            assert!(output.status.success());
-            let text = String::from_utf8(output.stdout).unwrap();
-            text.lines().filter(|line| line.contains("s ")).map(str::to_owned).collect::<Vec<String>>()
-        };
-        let (first, again) = (told(), told());
-        assert!(first.len() > 50, "{first:?}");
-        let differs = first.iter().zip(&again).find(|(first, again)| first != again && !first.contains("finished in"));
-        assert_eq!((differs, first.len()), (None, again.len()), "seed {seed}");
+        let Some(alone) = last_of(seed) else { return };
+        let Some(after) = last_of(&format!("40 {seed} 5 {seed}")) else { return };
+        assert!(alone.len() > 50, "{alone:?}");
+        let differs = alone.iter().zip(&after).find(|(alone, after)| alone != after);
+        assert_eq!((differs, alone.len()), (None, after.len()), "seed {seed}");
     }
 }

@@ -16,6 +16,9 @@ const LONG_AGO: Duration = Duration::from_secs(30);
 /// How long a server has a notice to itself: a minute, as clocks count it that differ.
 const LEASE: Duration = Duration::from_secs(58);
 
+/// How far ahead of the database's clock what servers write may be, in milliseconds.
+const MOST_AHEAD: i64 = 1000;
+
 /// What is wrong in a world, if anything is. What a failover takes back may be lost, but only that.
 pub fn judge(outcome: &Outcome, fails_over: bool) -> Vec<String> {
     let history = match &outcome.history {
@@ -27,6 +30,7 @@ pub fn judge(outcome: &Outcome, fails_over: bool) -> Vec<String> {
     judge.journals_are_whole();
     judge.journals_are_of_one_run();
     judge.no_time_goes_back();
+    judge.no_time_has_not_come_yet();
     judge.the_audit_is_one_chain();
     judge.nothing_sleeps();
     if !fails_over {
@@ -170,6 +174,12 @@ impl<'a> Judge<'a> {
             let is_ordered = journal.windows(2).all(|pair| pair[0].at <= pair[1].at);
             self.expect(is_ordered, || format!("time goes back in the journal of {}", turn.id));
         }
+    }
+
+    /// Whoever writes what is later than it is expires questions and fires timers before their time.
+    fn no_time_has_not_come_yet(&mut self) {
+        let ahead = self.outcome.ahead;
+        self.expect(ahead < MOST_AHEAD, || format!("something was written {ahead} ms before its time"));
     }
 
     fn the_audit_is_one_chain(&mut self) {

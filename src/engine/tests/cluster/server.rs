@@ -10,9 +10,10 @@ use tokio::time::sleep;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::Setting;
 use super::log::{Life, Line, Log};
+use super::machine::Machine;
 use super::worker::Workers;
-use super::{BASE, Setting};
 use crate::domain::event::EventName;
 use crate::domain::notice::{Notice, Tries};
 use crate::domain::seeds::{self, Random};
@@ -22,7 +23,6 @@ use crate::engine::Engine;
 use crate::engine::ports::deliver::Deliver;
 use crate::engine::settings::Settings;
 use crate::engine::telling::view::FeedItem;
-use crate::store::clock::Clock;
 use crate::store::presence::Presence;
 use crate::store::shared::membership::{Admission, Membership};
 use crate::store::shared::servers::{ServerId, ServerKind, ServerRole, ServerRow};
@@ -46,16 +46,6 @@ pub struct Server {
     pub over: CancellationToken,
     workers: Arc<Workers>,
     membership: Arc<Membership>,
-}
-
-/// A clock of a machine, some milliseconds off.
-pub struct SkewedClock(pub i64);
-
-impl Clock for SkewedClock {
-    fn now(&self) -> Timestamp {
-        let passed = seeds::moment().map_or(0, |moment| i64::try_from(moment.as_millis()).unwrap());
-        Timestamp::from_millis(BASE + passed + self.0)
-    }
 }
 
 impl Server {
@@ -100,12 +90,19 @@ impl Server {
             process: None,
             role,
         };
+        let machine = Machine::any(setting, random);
         let rows = Arc::new(SimulatedServers(connection.clone()));
-        let membership = Membership::join(rows, row, Admission::AtOnce, setting.timings).await;
+        let membership = Membership::join(rows, row, Admission::AtOnce, machine.timings(setting.timings)).await;
         let membership = membership.map_err(|error| Error::StoreUnavailable(format!("{error:?}")))?;
         connection.commits_for(membership.id());
         let bell = SimulatedBell::new(&membership, connection.clone());
-        let clock = Arc::new(SkewedClock(i64::try_from(random.within(0..setting.skew_ms * 2 + 1)).unwrap()));
+        let clock = match machine.clock(setting, connection.clone()).await {
+            Ok(clock) => clock,
+            Err(error) => {
+                membership.leaving().cancel();
+                return Err(error);
+            }
+        };
         let access = StoreAccess::Member(Arc::clone(&membership));
         let store: Arc<dyn Store> =
             Arc::new(SharedStore::ringing(connection, access, Some(Arc::new(bell)), clock, Handle::current()));

@@ -6,6 +6,7 @@ mod audit;
 mod commits;
 mod connections;
 mod copying;
+mod deadlocks;
 mod members;
 mod plans;
 mod routing;

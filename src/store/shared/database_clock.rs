@@ -10,16 +10,15 @@ use crate::store::clock::{Clock, WallClock};
 const LOOKS: usize = 8;
 
 /// This machine's steady clock, and how far it is from the database's.
-#[derive(Debug)]
-pub(super) struct DatabaseClock {
-    /// What the times of looks are counted from.
-    origin: Instant,
+pub struct DatabaseClock {
+    /// How long it is since the beginning of something, by whatever goes on steadily.
+    steady: Box<dyn Fn() -> Duration + Send + Sync>,
     state: Mutex<ClockState>,
 }
 
 #[derive(Debug)]
 struct ClockState {
-    /// How long each look took, and what the database's clock said at `origin`, in milliseconds; the newest is the last.
+    /// How long each look took, and what the database's clock said at the beginning, in milliseconds; the newest is the last.
     looks: Vec<(Duration, i64)>,
     /// The last time that was told: it never goes back.
     told: i64,
@@ -27,19 +26,29 @@ struct ClockState {
 
 impl Default for DatabaseClock {
     fn default() -> Self {
-        // Until the database has said something.
-        let start = WallClock.now().millis();
-        let state = ClockState { looks: vec![(Duration::MAX, start)], told: 0 };
-        Self { origin: Instant::now(), state: Mutex::new(state) }
+        let origin = Instant::now();
+        Self::beside(move || origin.elapsed())
     }
 }
 
 impl DatabaseClock {
+    /// On a machine with that steady clock.
+    pub fn beside(steady: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
+        // Until the database has said something.
+        let start = WallClock.now().millis();
+        let state = ClockState { looks: vec![(Duration::MAX, start)], told: 0 };
+        Self { steady: Box::new(steady), state: Mutex::new(state) }
+    }
+
+    /// The moment it is, for [`DatabaseClock::looked`].
+    pub fn moment(&self) -> Duration {
+        (self.steady)()
+    }
+
     /// Between these two moments, the database said that it is so late.
-    pub(super) fn looked(&self, asked: Instant, replied: Instant, millis: i64) {
-        let took = replied.saturating_duration_since(asked);
-        let middle = asked.saturating_duration_since(self.origin) + took / 2;
-        let at_origin = millis.saturating_sub(whole(middle));
+    pub fn looked(&self, asked: Duration, replied: Duration, millis: i64) {
+        let took = replied.saturating_sub(asked);
+        let at_origin = millis.saturating_sub(whole(asked + took / 2));
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         state.looks.retain(|(took, _)| *took != Duration::MAX);
         if state.looks.len() >= LOOKS {
@@ -53,7 +62,7 @@ impl Clock for DatabaseClock {
     fn now(&self) -> Timestamp {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let at_origin = state.looks.iter().min_by_key(|(took, _)| *took).map_or(0, |(_, at_origin)| *at_origin);
-        let now = at_origin.saturating_add(whole(self.origin.elapsed()));
+        let now = at_origin.saturating_add(whole(self.moment()));
         state.told = state.told.max(now);
         Timestamp::from_millis(state.told)
     }
@@ -70,7 +79,7 @@ mod tests {
     #[test]
     fn it_is_as_late_as_the_quickest_look_said_and_never_earlier_than_before() {
         let clock = DatabaseClock::default();
-        let start = clock.origin;
+        let start = Duration::ZERO;
         clock.looked(start, start + Duration::from_secs(4), 9_000_000_000_000);
         clock.looked(start, start + Duration::from_millis(2), 5_000_000_000_001);
         let now = clock.now().millis();
