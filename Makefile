@@ -129,8 +129,9 @@ lint: setup ## Format, lints, types, stubs, licences and advisories; changes not
 
 lint-rust: $(VENV)/.tools
 	cargo fmt --check
-	@# With what a release has the package alone: tests and benchmarks are the same with and without it.
-	$(IN_VENV) cargo clippy --locked -- -D warnings
+	@# With what a release has the package alone: tests and benchmarks are the same with and without it. Over the crates that
+	@# the tests have, so that these are checked once.
+	$(IN_VENV) cargo clippy --locked --features shared-crates -- -D warnings
 	$(IN_VENV) cargo clippy --locked --all-targets --no-default-features $(FAULTS) -- -D warnings
 	cargo bench --locked --no-default-features $(FAULTS) --profile dev --no-run
 	$(IN_VENV) python tools/check_licences.py
