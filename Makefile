@@ -1,7 +1,7 @@
 # Everything a developer runs. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test begun rust-built test-rust test-python test-pythons test-frameworks test-frameworks-oldest test-upstream slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pooler pictures site links bench bench-full bench-layers demo wheel sdist try-wheel try-sdist clean
+.PHONY: help setup test begun rust-built rust-and-environments environments others test-rust test-python test-pythons test-frameworks test-frameworks-oldest test-upstream slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pooler pictures site links bench bench-full bench-layers demo wheel sdist try-wheel try-sdist clean
 
 VENV ?= .venv
 # Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
@@ -45,7 +45,7 @@ else
 endif
 	@touch $@
 
-test: begun test-rust test-python test-pythons test-frameworks test-upstream ## Set up, then run every test, Rust and Python; names the slowest
+test: begun rust-and-environments test-python others ## Set up, then run every test, Rust and Python; names the slowest
 	@$(BIN)/python tools/slowest.py
 
 begun: # The compiler works while packages come, which keeps one core busy.
@@ -55,26 +55,41 @@ rust-built:
 	@# Not what tests/ links: the library of the package takes the same place, and it would have to be built once more.
 	$(if $(NEXTEST),cargo nextest run,cargo test) --lib --locked --no-default-features $(FAULTS) --no-run
 
-test-rust: setup ## The tests of the core, with real Python workers
+rust-and-environments: setup # What is fetched, unpacked and resolved comes while the tests of the core link and wait.
+	@$(MAKE) --no-print-directory --jobs=2 $(TOGETHER) SETUP= test-rust environments
+
+environments: $(SETUP) # What the tests after those of the core run in, and on
+	@# No prerequisites: two of Debian's packages cannot be installed at once.
+	@tools/browser.sh $(BIN)/playwright
+	@tools/pooler.sh
+	$(IN_VENV) python tools/other_pythons.py --install
+	$(IN_VENV) python -m tools.frameworks --install
+	$(IN_VENV) python -m tools.upstream --install
+
+others: setup # Each by itself leaves a processor idle: while it begins, and for its last tests.
+	@$(MAKE) --no-print-directory --jobs=2 $(TOGETHER) SETUP= test-pythons test-frameworks test-upstream
+
+test-rust: $(SETUP) ## The tests of the core, with real Python workers
 	@# What tries whether a rule that is left out is missed says nothing more there.
 	HITL_REFUSE_ONCE=1 HITL_TEST_PYTHON="$(abspath $(BIN))/python" $(RUST_TESTS) --locked --no-default-features $(FAULTS) engine:: \
 		-- --skip engine::tests::cluster::mutations
 	HITL_TEST_PYTHON="$(abspath $(BIN))/python" $(RUST_TESTS) --locked --no-default-features $(FAULTS)
-	cargo test --locked --no-default-features $(FAULTS) --doc
+	@# Where there are any: to find none, rustdoc would read all of the core once more.
+	$(if $(shell grep -rlE '^ *//[/!].*```' src),cargo test --locked --no-default-features $(FAULTS) --doc)
 
 test-python: setup browser pooler ## The tests of the package: agents, workers, HTTP, command line, web inbox
 	$(IN_VENV) pytest -n auto --dist worksteal --junitxml=target/pytest.xml $(ARGS)
 
-test-pythons: setup ## Loops, order and old journals on each other Python that is here, and replays between them
+test-pythons: $(SETUP) ## Loops, order and old journals on each other Python that is here, and replays between them
 	$(IN_VENV) python tools/other_pythons.py
 
-test-frameworks: setup ## Agents of frameworks whose pins exclude those of the other tools, each in an environment of its own
+test-frameworks: $(SETUP) ## Agents of frameworks whose pins exclude those of the other tools, each in an environment of its own
 	$(IN_VENV) python -m tools.frameworks $(ARGS)
 
 test-frameworks-oldest: setup ## The common proof of each framework at the oldest version that its extra takes
 	$(IN_VENV) python -m tools.frameworks --oldest $(ARGS)
 
-test-upstream: setup ## Other frameworks' own tests, inside of turns; fetches their sdists
+test-upstream: $(SETUP) ## Other frameworks' own tests, inside of turns; fetches their sdists
 	$(IN_VENV) python -m tools.upstream $(ARGS)
 
 slowest: $(VENV)/.tools ## Name the slowest tests of the last `make test`
@@ -114,8 +129,9 @@ lint: setup ## Format, lints, types, stubs, licences and advisories; changes not
 
 lint-rust: $(VENV)/.tools
 	cargo fmt --check
-	@# With what a release has the package alone: tests and benchmarks are the same with and without it.
-	$(IN_VENV) cargo clippy --locked -- -D warnings
+	@# With what a release has the package alone: tests and benchmarks are the same with and without it. Over the crates that
+	@# the tests have, so that these are checked once.
+	$(IN_VENV) cargo clippy --locked --features shared-crates -- -D warnings
 	$(IN_VENV) cargo clippy --locked --all-targets --no-default-features $(FAULTS) -- -D warnings
 	cargo bench --locked --no-default-features $(FAULTS) --profile dev --no-run
 	$(IN_VENV) python tools/check_licences.py

@@ -7,7 +7,8 @@ named after the group: its part of the common proof and of the behaviours, `test
 and its example. With `--types` mypy checks `hitl.ext.<group>` there instead, and pyright its page and its example.
 
 With `--oldest` it is the oldest version of each framework that its extra takes, of those that `dev` has too, and what
-runs is the common proof, in one isolation: `make test-frameworks-oldest`.
+runs is the common proof, in one isolation: `make test-frameworks-oldest`. `--install` makes the environments, and runs
+nothing.
 
 A further framework is a line in pyproject.toml, and one more among the modules that mypy leaves out.
 """
@@ -138,19 +139,22 @@ def check_types(name: str, python: Path) -> bool:
 
 
 def main(arguments: list[str]) -> int:
-    """Run everything; the exit code. Arguments besides `--types` and `--oldest` are pytest's."""
-    failed, is_oldest = [], "--oldest" in arguments
+    """Run everything; the exit code. Arguments besides `--types`, `--oldest` and `--install` are pytest's."""
+    failed, is_oldest, is_install = [], "--oldest" in arguments, "--install" in arguments
     arguments = [each for each in arguments if each != "--oldest"]
     for name, wanted in (oldest() if is_oldest else groups()).items():
         print(f"{name}: {', '.join(wanted)}", flush=True)
         python = environment_of(f"{OLDEST}{name}" if is_oldest else name, wanted)
+        if is_install:
+            continue
         if is_oldest:
             passed = check_proof(name, python, *arguments)
         else:
             passed = check_types(name, python) if "--types" in arguments else check_tests(name, python, *arguments)
         if not passed:
             failed.append(name)
-    print(f"FAILED with {', '.join(failed)}" if failed else "passed in each environment")
+    if not is_install:
+        print(f"FAILED with {', '.join(failed)}" if failed else "passed in each environment")
     return 1 if failed else 0
 
 

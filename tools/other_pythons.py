@@ -4,7 +4,8 @@ The interpreters are the ones this machine has, on PATH or under pyenv, one of e
 names; nothing is fetched but packages. Each other than the running one gets a small virtual environment in
 target/pythons, with the tests' packages at the versions of pyproject.toml, and runs the tests that lean on asyncio: the
 order of a turn, its loops, and the corpus of old journals. The extension is built once, for the stable ABI of 3.11.
-Then each replays what each has recorded. Where HITL_ALLOW_UNTESTED_PYTHON=1 is set, other versions join in.
+Then each replays what each has recorded. Where HITL_ALLOW_UNTESTED_PYTHON=1 is set, other versions join in. With
+`--install` the environments are made, and nothing runs.
 """
 
 from __future__ import annotations
@@ -147,8 +148,8 @@ def outcome(passed: bool, seconds: float) -> str:
     return f"{'passed' if passed else 'FAILED'}, {seconds:.0f} s"
 
 
-def main() -> int:
-    """Run everything; the exit code. The last lines say what ran where."""
+def main(arguments: list[str]) -> int:
+    """Run everything; the exit code. The last lines say what ran where. With `--install` nothing runs."""
     # Here, for what finds interpreters serves tools/try_wheel.py as well, which needs no hitl around it.
     from hitl import _core
     from hitl.pythons import ALLOW
@@ -159,6 +160,10 @@ def main() -> int:
     chosen = {
         minor: path for minor, (path, _) in found.items() if minor in _core.PYTHONS or os.environ.get(ALLOW) == "1"
     }
+    if "--install" in arguments:
+        with ThreadPoolExecutor(max_workers=len(chosen) or None) as pool:
+            list(pool.map(environment_of, chosen, chosen.values()))
+        return 0
     failed = False
     there = [path for path in TESTS if (ROOT / path).exists()]
     # All at once: half of the time of a test is a wait, and so is that of an installation. A process of tests for each
@@ -190,4 +195,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

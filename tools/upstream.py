@@ -1,4 +1,5 @@
 """Other frameworks' own tests, inside of turns: `python -m tools.upstream [framework...]`, or `make test-upstream`.
+`--install` fetches what they need, and runs nothing.
 
 tests/upstream/suites.toml says which tests of which sdist, and which of them are left out and why. The sdists are
 fetched with pip into target/upstream, once, and have to have the sum that is written there; of each only its tests
@@ -159,10 +160,14 @@ def judge(suite: Suite, found: list[dict[str, Any]], *, is_full: bool) -> list[s
 
 
 def main(names: list[str]) -> int:
-    """Run the suites, all at once; the exit code."""
+    """Run the suites, all at once; the exit code. With `--install` alone they are fetched, and not run."""
+    if is_install := names == ["--install"]:
+        names = []
     chosen = [suite for suite in suites() if not names or suite.name in names]
     for suite in chosen:
         fetch(suite)
+    if is_install:
+        return 0
     failed = False
     for suite, process in [(suite, start(suite)) for suite in chosen]:
         said = process.communicate()[0].decode(errors="replace")

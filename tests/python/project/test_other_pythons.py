@@ -71,4 +71,17 @@ def test_they_are_a_part_of_what_has_to_pass_before_a_merge() -> None:
     assert any(line.startswith("make test ") for line in ci.splitlines())
     rules = (other_pythons.ROOT / "Makefile").read_text().splitlines()
     (test,) = [line for line in rules if line.startswith("test:")]
-    assert "test-pythons" in test.partition("##")[0].split()
+    assert "others" in test.partition("##")[0].split()
+    (others,) = [rules[at + 1] for at, line in enumerate(rules) if line.startswith("others:")]
+    assert "test-pythons" in others.split()
+
+
+def test_environments_are_made_beside_other_work_before_their_tests(
+    machine: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    interpreter = put(machine / "bin" / "python3.13", "3 13 0 0")
+    made: list[tuple[str, Path]] = []
+    monkeypatch.setattr(other_pythons, "environment_of", lambda *which: made.append(which))
+    monkeypatch.setattr(other_pythons, "passes", None)
+    assert other_pythons.main(["--install"]) == 0
+    assert made == [("3.13", interpreter)]

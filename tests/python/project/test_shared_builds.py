@@ -24,3 +24,11 @@ def test_what_tests_are_built_with_changes_no_crate_of_the_package() -> None:
     shared = {name for name in package.keys() & tests.keys() if not name.startswith("hitl ")}
     assert len(shared) > 100
     assert {name: (package[name], tests[name]) for name in shared if package[name] != tests[name]} == {}
+
+
+def test_the_lints_of_the_package_as_released_look_at_the_crates_of_the_tests() -> None:
+    released = features("--edges", "normal,build", "--features", "shared-crates")
+    tested = features("--edges", "normal,build", "--features", "failpoints")
+    assert {name for name in released.keys() | tested.keys() if released.get(name) != tested.get(name)} == {
+        name for name in released if name.startswith("hitl ")
+    }

@@ -1,8 +1,12 @@
 //! Databases to test, and what goes into them.
 
+use std::fs::File;
+use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
+use rustix::fs::{FlockOperation, flock};
 use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
 
@@ -20,10 +24,25 @@ use crate::store::shared::question::{Answer, SessionSlice, StoreQuestion, Versio
 fn server() -> String {
     let python = std::env::var_os("HITL_TEST_PYTHON").unwrap_or_else(|| "python3".into());
     let directory = std::env::temp_dir().join("hitl-test-postgres");
+    if let Ok(address) = running(&directory) {
+        return address;
+    }
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tools/postgres.py");
     let started = Command::new(python).arg(script).arg(directory).output().unwrap();
     assert!(started.status.success(), "{}", String::from_utf8_lossy(&started.stderr));
     String::from_utf8(started.stdout).unwrap().trim().to_owned()
+}
+
+/// What the tool prints of one that listens, without the start of two programs for each test.
+fn running(directory: &Path) -> std::io::Result<String> {
+    let existing = |name: &str| File::options().write(true).open(directory.join(name));
+    // Whoever looks after it ends it under this lock, and not while it is in use.
+    let lock = existing("lock")?;
+    flock(&lock, FlockOperation::LockExclusive)?;
+    existing("used")?.set_modified(SystemTime::now())?;
+    let home = std::fs::read_to_string(directory.join("address"))?;
+    UnixStream::connect(format!("{home}/.s.PGSQL.5432"))?;
+    Ok(format!("postgresql://postgres@/postgres?host={home}"))
 }
 
 /// A database that goes when the test is over.
