@@ -22,6 +22,12 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// How many statements a connection keeps prepared. Those of lists have a form for each combination of filters.
 const MOST_PREPARED: usize = 512;
 
+/// Each statement that is prepared is planned once, not for its parameters each time: the database takes arrays of one row for
+/// cheaper than those of which it knows nothing, and would plan much of what a commit writes anew for ever. Such a plan stays
+/// until the table is analysed, and one that was made while the table was small must not look at all of it until then. What
+/// has no index counts as very dear thereby, which is no reason to compile it.
+const PLANNED_ONCE: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off";
+
 /// A statement with its parameters.
 pub(super) struct SqlCall {
     sql: String,
@@ -179,6 +185,9 @@ impl Connection {
     /// Connects, within the patience of a batch.
     pub(super) async fn open(address: &PgAddress) -> Result<Self, tokio_postgres::Error> {
         let client = address.connect().await?;
+        if !address.is_pooled() {
+            client.batch_execute(PLANNED_ONCE).await?;
+        }
         Ok(Self { client, address: address.clone(), prepared: HashMap::new(), is_over: false })
     }
 

@@ -49,6 +49,23 @@ async fn no_transaction_waits_for_ever_nor_stays_open_for_ever() {
 }
 
 #[tokio::test]
+async fn what_is_prepared_is_planned_once_however_often_it_is_made() {
+    let database = Database::new().await;
+    let store = database.store().await;
+    let pool = store.pool();
+    let settings = "SELECT concat_ws(' ', current_setting('plan_cache_mode'), current_setting('enable_seqscan'), \
+                    current_setting('jit'))";
+    assert_eq!(text(&pool, Frame::Commit, settings).await.unwrap(), "force_generic_plan off off");
+    for number in 1..=10 {
+        store_session(&store, number).await;
+    }
+    // Those of one connection are told: commits that follow each other take the same.
+    let planned = "SELECT sum(custom_plans)::text || ' of ' || (sum(generic_plans) >= 10)::text \
+                   FROM pg_prepared_statements WHERE statement LIKE 'INSERT INTO hitl.sessions%'";
+    assert_eq!(text(&pool, Frame::Commit, planned).await.unwrap(), "0 of true");
+}
+
+#[tokio::test]
 async fn a_commit_that_gets_no_lock_has_changed_nothing_and_leaves_nobody_waiting() {
     let database = Database::new().await;
     let store = database.store().await;
