@@ -65,7 +65,7 @@ def _where(location: object) -> str:
 def _hint(error: ClientError) -> str:
     match error:
         case ConnectionFailed():
-            return "is the server running? start it with: hitl serve MODULE:ATTR"
+            return "is the server running? start it with: hitl serve MODULE:ATTR; is it elsewhere? --url or HITL_URL"
         case UnexpectedResponse():
             return "is that the address of a hitl server? name it with --url, or HITL_URL"
         case Unauthorized():

@@ -65,9 +65,11 @@ async def _serve(
 
 def _lost(error: Exception | None) -> None:
     """The server is gone, or has given our turns to somebody else: not one more side effect."""
-    if error is not None:
-        sys.stderr.write(f"hitl worker: {type(error).__name__}: {error}\n")
-    _exit(_EXIT_OK if error is None else _EXIT_BROKEN)
+    try:
+        if error is not None:
+            sys.stderr.write(f"hitl worker: {type(error).__name__}: {error}\n")
+    finally:  # who read that may be gone as well
+        _exit(_EXIT_OK if error is None else _EXIT_BROKEN)
 
 
 def _exit(code: int) -> NoReturn:

@@ -311,7 +311,8 @@ def test_without_a_server_the_hint_says_how_to_start_one(hitl: Run) -> None:
         finished = hitl("health", "--url", f"127.0.0.1:{unused.getsockname()[1]}")
     assert finished.returncode == 1
     assert "error: cannot connect to http://127.0.0.1:" in finished.stderr
-    assert finished.stderr.endswith("hint: is the server running? start it with: hitl serve MODULE:ATTR\n")
+    hint = "is the server running? start it with: hitl serve MODULE:ATTR; is it elsewhere? --url or HITL_URL"
+    assert finished.stderr.endswith(f"hint: {hint}\n")
 
 
 @pytest.mark.parametrize(

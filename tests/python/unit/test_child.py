@@ -1,8 +1,10 @@
 """worker/child.py: real processes, a real socket, real frames."""
 
 import json
+import os
 import platform
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,7 +13,7 @@ import pytest
 
 import hitl
 from hitl.driver.frames import PROTOCOL
-from tests.python.unit.worker_process import ROOT, Child
+from tests.python.unit.worker_process import ROOT, SCRIPT, Child
 
 
 def test_it_says_hello_first() -> None:
@@ -25,6 +27,23 @@ def test_it_says_hello_first() -> None:
             code="code-1",
             replay=True,
         )
+
+
+def test_it_ends_where_the_server_is_gone_and_with_it_whoever_reads_what_it_says() -> None:
+    """A server that was killed while the worker began: the channel is broken, and so is standard error."""
+    ours, theirs = socket.socketpair()
+    reads, says = os.pipe()
+    ours.close()
+    os.close(reads)
+    command = [sys.executable, "-c", SCRIPT, str(theirs.fileno()), f"{__package__}.worker_agents:echo", "turn"]
+    process = subprocess.Popen(command, cwd=ROOT, pass_fds=[theirs.fileno()], stderr=says)
+    os.close(says)
+    theirs.close()
+    try:
+        assert process.wait(timeout=100) == 70
+    finally:
+        process.kill()
+        process.wait()
 
 
 def test_a_turn_ends_with_response_and_state_and_then_the_process(child: Callable[..., Child]) -> None:
