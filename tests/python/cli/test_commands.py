@@ -299,10 +299,11 @@ def test_every_refusal_has_its_exit_code_and_a_hint(
 
 
 def test_each_wrong_value_is_named(hitl: Run, server: FakeServer) -> None:
-    wrong = [{"loc": ["value", "approved"], "msg": "must be a boolean", "type": "wrong_type"}]
-    server.override("POST", "/interrupts/i/resume", problem(422, "Invalid answer", "invalid_answer", errors=wrong))
+    wrong = [{"loc": ["body", "value", "approved"], "msg": "must be a boolean", "type": "wrong_type"}]
+    detail = "Invalid answer: body.value.approved: must be a boolean"
+    server.override("POST", "/interrupts/i/resume", problem(422, detail, "invalid_answer", errors=wrong))
     finished = hitl("interrupts", "answer", "i", "1", HITL_URL=server.url)
-    assert "  value.approved: must be a boolean\n" in finished.stderr
+    assert finished.stderr.startswith("error: Invalid answer\n  approved: must be a boolean\n")
 
 
 def test_without_a_server_the_hint_says_how_to_start_one(hitl: Run) -> None:
