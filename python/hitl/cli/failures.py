@@ -78,7 +78,9 @@ def _where(location: object, around: list[str]) -> str:
 def _hint(error: ClientError) -> str:
     match error:
         case ConnectionFailed():
-            return "is the server running? start it with: hitl serve MODULE:ATTR; is it elsewhere? --url or HITL_URL"
+            return (
+                "is the server running? start it with: hitl serve MODULE:ATTR; elsewhere? --url, HITL_URL or HITL_PORT"
+            )
         case UnexpectedResponse():
             return "is that the address of a hitl server? name it with --url, or HITL_URL"
         case Unauthorized():

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from hitl.cli.connection import url_here
 from tests.python.cli.conftest import Run
 from tests.python.cli.terminal import CTRL_C, CTRL_D, Terminal
 from tests.python.client.fake_server import Answer, FakeServer, FakeSession, problem
@@ -312,7 +313,7 @@ def test_without_a_server_the_hint_says_how_to_start_one(hitl: Run) -> None:
         finished = hitl("health", "--url", f"127.0.0.1:{unused.getsockname()[1]}")
     assert finished.returncode == 1
     assert "error: cannot connect to http://127.0.0.1:" in finished.stderr
-    hint = "is the server running? start it with: hitl serve MODULE:ATTR; is it elsewhere? --url or HITL_URL"
+    hint = "is the server running? start it with: hitl serve MODULE:ATTR; elsewhere? --url, HITL_URL or HITL_PORT"
     assert finished.stderr.endswith(f"hint: {hint}\n")
 
 
@@ -391,6 +392,30 @@ def test_a_chat_with_the_url_in_the_environment_takes_its_argument_as_the_messag
 ) -> None:
     finished = hitl("chat", "hello", HITL_URL=server.url)
     assert lines(finished.stdout)[-1]["response"]["content"] == "HELLO"
+
+
+@pytest.mark.parametrize("command", [["health"], ["keys", "list"], ["sessions", "list"], ["chat"]])
+def test_without_a_url_a_server_is_where_serve_would_listen(hitl: Run, server: FakeServer, command: list[str]) -> None:
+    server.override("GET", "/keys", Answer(body=[]), Answer(body=[]))
+    finished = hitl(*command, HITL_PORT=server.url.rpartition(":")[2])
+    assert finished.returncode == 0, finished.stderr
+    elsewhere = hitl(*command, HITL_PORT="1", HITL_URL=server.url)
+    assert elsewhere.returncode == 0, elsewhere.stderr
+
+
+@pytest.mark.parametrize("port", ["0", "tcp://10.0.0.1:8000"])
+def test_a_port_that_leads_nowhere_is_told(hitl: Run, port: str) -> None:
+    finished = hitl("health", HITL_PORT=port)
+    assert finished.returncode == 2
+    assert finished.stderr.startswith(f"error: HITL_PORT={port} does not say where the server is")
+    assert "HITL_URL" in finished.stderr
+
+
+@pytest.mark.parametrize(
+    ("host", "url"), [("0.0.0.0", "http://127.0.0.1:9"), ("::", "http://[::1]:9"), ("10.0.0.1", "http://10.0.0.1:9")]
+)
+def test_every_address_of_a_machine_is_loopback_to_itself(host: str, url: str) -> None:
+    assert url_here({"HITL_HOST": host, "HITL_PORT": "9"}) == url
 
 
 def test_a_chat_with_an_unknown_session_exits_with_4(hitl: Run, server: FakeServer) -> None:

@@ -7,14 +7,20 @@ from typing import Annotated
 
 import typer
 
-from hitl.cli.connection import DEFAULT_URL, ApiKey, server_url
+from hitl.cli.connection import DEFAULT_URL, ApiKey, server_url, url_here
 from hitl.cli.output import is_terminal, usage_error
 
 
 def chat(
     url: Annotated[
-        str, typer.Argument(metavar="URL", envvar="HITL_URL", help="Where the server is.", show_default=False)
-    ],
+        str | None,
+        typer.Argument(
+            metavar="[URL]",
+            envvar="HITL_URL",
+            help="Where the server is; by itself on this machine, at HITL_PORT.",
+            show_default=False,
+        ),
+    ] = None,
     message: Annotated[
         str | None,
         typer.Argument(metavar="[MESSAGE]", help="Say this, see the turn to its end, and leave.", show_default=False),
@@ -33,10 +39,10 @@ def chat(
     events status, interrupt and response come out. Exits with 1 when a turn ends in an error, and with 6 when one waits
     for a person; answer it with `hitl interrupts`, or come back with --session on a terminal.
     """
-    if message is None and "://" not in url and os.environ.get("HITL_URL"):
+    if message is None and url is not None and "://" not in url and os.environ.get("HITL_URL"):
         # `HITL_URL=... hitl chat "hello"`: the one argument is the message.
         url, message = os.environ["HITL_URL"], url
-    address = server_url(url)
+    address = server_url(url_here(os.environ) if url is None else url)
     if message is not None and not message.strip():
         usage_error("MESSAGE is empty", "leave it out to be asked for one")
     if json or not is_terminal():
