@@ -67,7 +67,20 @@ def demo(
         )
     except InvalidOption as error:
         raise Failure(str(error), error.hint, exit_codes.USAGE) from error
+    if name == "files":
+        _make_files()
     raise typer.Exit(_serve(example, options))
+
+
+def _make_files() -> None:
+    """So that they can be looked at before the first conversation, which would make them too."""
+    from hitl.examples.sample_files import directory
+
+    try:
+        directory()
+    except OSError as error:
+        hint = "start it in a directory of yours, or name one that is not there yet: HITL_FILES=DIR hitl demo"
+        raise Failure(f"cannot make the files of the example: {error}", hint) from error
 
 
 def what_next(example: Example, url: str) -> str:
