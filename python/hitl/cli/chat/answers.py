@@ -116,12 +116,19 @@ class Answerer:
             try:
                 value = read_json(draft)
             except ValueError as error:
-                self._screen.note(_no_json(draft, error))
+                self._screen.note(_no_json(draft, error, interrupt.response_schema))
             else:
                 return ChatAnswer(value, [(interrupt.type, exact_json(value))], draft)
 
 
-def _no_json(text: str, error: ValueError) -> str:
+_WRITTEN = {"boolean": "true or false", "integer": "a whole number", "number": "a number", "null": "null"}
+"""How JSON writes what has no quotes, by the type of a schema."""
+
+
+def _no_json(text: str, error: ValueError, schema: Any) -> str:
+    written = _WRITTEN.get(str(schema.get("type"))) if isinstance(schema, Mapping) else None
+    if written is not None:
+        return f"That is not JSON: {error}. The answer is {written}"
     if re.fullmatch(r"[^\W\d_][\w .,:;!?-]*", text):
         return f"Text needs quotes: {exact_json(text)}"
     return f'That is not JSON: {error}. Text needs quotes: "yes"'
