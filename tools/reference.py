@@ -276,6 +276,10 @@ def _command_line_page() -> str:
         "the command, as `HITL_SESSIONS_LIST_LIMIT`; options of `serve`, and `--url` and `--api-key` of the others,",
         "without the command.",
         "",
+        "A command that asks a server finds it by `--url` (`hitl chat` by its argument), else by `HITL_URL`, else",
+        "where `hitl serve` with the same `HITL_HOST` and `HITL_PORT` listens, which without them is `http://127.0.0.1:8000`.",
+        "One that can read a store in the place of a server does so only when `--store` is given.",
+        "",
     ]
     for path, command in _commands(root, ["hitl"]):
         if hasattr(command, "commands"):

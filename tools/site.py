@@ -45,6 +45,39 @@ _MARK = re.compile(r"^<!-- (?:test|file): [\w.-]+ -->\n", re.MULTILINE)
 _FETCHED = re.compile(r"https://(?=(?:unpkg\.com|cdn\.jsdelivr\.net|api\.github\.com)\b)")
 _LANGUAGES = {".py": "python", ".rs": "rust", ".toml": "toml", ".yaml": "yaml", ".sh": "bash"}
 
+# It is shown under any address of a site that may lie below any path: so it holds all that it needs, and looks for the
+# start from the folder of the address up.
+NOT_THERE = """\
+<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width,initial-scale=1">
+<title>No such page - hitl</title>
+<style>
+:root { color-scheme: light dark }
+body { font: 1.1rem/1.6 system-ui, sans-serif; max-width: 34rem; margin: 20vh auto 0; padding: 0 1rem }
+</style>
+<h1>There is no such page</h1>
+<p>It may have another name in this version.
+<a hidden>The start of these pages</a> lists all of them, and has a search.</p>
+<script>
+(async () => {
+  const folders = location.pathname.split("/").slice(0, -1).filter(Boolean);
+  for (let depth = folders.length; depth >= 0; depth--) {
+    const start = ["", ...folders.slice(0, depth), ""].join("/");
+    const found = await fetch(start + "search.json", { method: "HEAD" }).catch(() => null);
+    if (found && found.ok) {
+      const link = document.querySelector("a");
+      link.href = start + "index.html";
+      link.hidden = false;
+      return;
+    }
+  }
+})();
+</script>
+</html>
+"""
+
 
 class SiteError(Exception):
     """The site cannot be built: its text says which page, and what is wrong with it."""
@@ -71,6 +104,7 @@ def build(work: Path, site: Path) -> list[str]:
     for script in (site / "assets").rglob("*.js"):
         text = script.read_text(encoding="utf-8")
         script.write_text(_FETCHED.sub("about:invalid#", text), encoding="utf-8")
+    (site / "404.html").write_text(NOT_THERE, encoding="utf-8")
     return list(wrong_with(site))
 
 
@@ -172,9 +206,6 @@ def wrong_with(site: Path) -> Iterator[str]:
     texts = {path.relative_to(site).as_posix(): path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
     anchors = {page: set(re.findall(r"\s(?:id|name)=\"?([^\s\">]+)", text)) for page, text in texts.items()}
     for page, text in sorted(texts.items()):
-        # The page for what is not there is shown under any address: its links begin at the site's own.
-        if page == "404.html":
-            continue
         for tag, attribute, target in _targets(_SCRIPT.sub(r"<\1\2>", text)):
             split = urlsplit(target)
             if split.scheme or split.netloc:

@@ -26,6 +26,12 @@ export function title(record: Interrupt): string {
   return flat(first) || record.type.replace(/_/g, " ");
 }
 
+/** Members of the payload that need not be shown below the title: the type, and what the title says to the letter. */
+export function said(record: Interrupt): string[] {
+  const top = title(record);
+  return Object.entries(record.payload).filter(([name, value]) => name === "type" || value === top).map(([name]) => name);
+}
+
 const LONGEST_LINE = 400;
 
 /** What fits on a line of a list: laying out much more than anybody sees takes long. */

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,7 +19,31 @@ if TYPE_CHECKING:
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 
-Url = Annotated[str, typer.Option("--url", envvar="HITL_URL", help="Where the server is.")]
+
+def _where_it_is(context: typer.Context, parameter: typer.CallbackParam, given: str) -> str:
+    source = context.get_parameter_source(str(parameter.name))
+    # By its name: some versions of typer have a click of their own, and with it another enumeration.
+    return url_here(os.environ) if source is not None and source.name == "DEFAULT" else given
+
+
+def url_here(variables: Mapping[str, str]) -> str:
+    """Where a `hitl serve` with these variables would listen, as somebody on the same machine calls it."""
+    host, port = variables.get("HITL_HOST") or "127.0.0.1", variables.get("HITL_PORT") or "8000"
+    if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        usage_error(f"HITL_PORT={port} does not say where the server is", "name it with --url, or HITL_URL")
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+Url = Annotated[
+    str,
+    typer.Option(
+        "--url",
+        envvar="HITL_URL",
+        callback=_where_it_is,
+        help="Where the server is; by itself on this machine, at HITL_PORT.",
+    ),
+]
 ApiKey = Annotated[
     str | None, typer.Option("--api-key", envvar="HITL_API_KEY", help="The server's API key.", show_default=False)
 ]

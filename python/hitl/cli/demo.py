@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -18,11 +19,15 @@ from hitl.serving.options import InvalidOption, ServeOptions
 
 @dataclass(frozen=True)
 class Example:
-    """agent: `MODULE:ATTR`; about: what it does, without a full stop; say: what one may write to it."""
+    """agent: `MODULE:ATTR`; about: what it does, without a full stop; say: what one may write to it.
+
+    files: `MODULE:ATTR` of what makes its files, for an example that has some.
+    """
 
     agent: str
     about: str
     say: Sequence[str]
+    files: str | None = None
 
 
 EXAMPLES = {
@@ -30,6 +35,7 @@ EXAMPLES = {
         "hitl.examples.file_agent:agent",
         "looks after the files in ./demo_files, and asks before it deletes or moves any",
         ("delete the old logs file", "help me organize my downloads"),
+        files="hitl.examples.sample_files:directory",
     ),
     "shop": Example(
         "hitl.examples.shop:agent",
@@ -67,7 +73,19 @@ def demo(
         )
     except InvalidOption as error:
         raise Failure(str(error), error.hint, exit_codes.USAGE) from error
+    if example.files is not None:
+        _make_files(example.files)
     raise typer.Exit(_serve(example, options))
+
+
+def _make_files(maker: str) -> None:
+    """So that they can be looked at before the first conversation, which would make them too."""
+    module, _, name = maker.partition(":")
+    try:
+        getattr(import_module(module), name)()
+    except OSError as error:
+        hint = "start it in a directory of yours, or name one that is not there yet: HITL_FILES=DIR hitl demo"
+        raise Failure(f"cannot make the files of the example: {error}", hint) from error
 
 
 def what_next(example: Example, url: str) -> str:

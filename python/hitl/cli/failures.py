@@ -41,14 +41,18 @@ def failure_of(error: ClientError) -> Failure:
 
 def describe(error: ClientError) -> str:
     """The error in words, for a 422 with each thing that is wrong, for a lost race with who won."""
-    text = one_line(error.detail)
     if isinstance(error, Invalid) and error.errors:
-        return "\n".join(
-            [text, *(f"  {_where(entry.get('loc'))}{one_line(str(entry.get('msg')))}" for entry in error.errors)]
-        )
+        return "\n".join([*_heading(error), *(f"  {wrong}" for wrong in wrong_values(error))])
+    text = one_line(error.detail)
     if isinstance(error, Conflict) and error.resolved_by:
         return f"{text} by {who(error.resolved_by)}"
     return text
+
+
+def wrong_values(error: Invalid) -> list[str]:
+    """What is wrong, each with its place in what the person wrote: the request around that is none of theirs."""
+    around = ["body", "value"] if error.code == "invalid_answer" else ["body"]
+    return [f"{_where(entry.get('loc'), around)}{one_line(str(entry.get('msg')))}" for entry in error.errors]
 
 
 def who(resolved_by: str | None) -> str:
@@ -56,16 +60,27 @@ def who(resolved_by: str | None) -> str:
     return one_line(resolved_by) if resolved_by else "somebody else"
 
 
-def _where(location: object) -> str:
-    if not isinstance(location, list | tuple) or not location:
-        return ""
-    return one_line(".".join(str(part) for part in location)) + ": "
+def _heading(error: Invalid) -> list[str]:
+    """The server's words up to where they begin to say what `wrong_values` says."""
+    first = error.errors[0]
+    starts = [error.detail.find(said) for said in (_where(first.get("loc"), []), str(first.get("msg"))) if said]
+    heading = error.detail[: min((start for start in starts if start >= 0), default=None)].rstrip(": ")
+    return [one_line(heading)] if heading else []
+
+
+def _where(location: object, around: list[str]) -> str:
+    parts = [str(part) for part in location] if isinstance(location, list | tuple) else []
+    if parts[: len(around)] == around:
+        parts = parts[len(around) :]
+    return one_line(".".join(parts)) + ": " if parts else ""
 
 
 def _hint(error: ClientError) -> str:
     match error:
         case ConnectionFailed():
-            return "is the server running? start it with: hitl serve MODULE:ATTR; is it elsewhere? --url or HITL_URL"
+            return (
+                "is the server running? start it with: hitl serve MODULE:ATTR; elsewhere? --url, HITL_URL or HITL_PORT"
+            )
         case UnexpectedResponse():
             return "is that the address of a hitl server? name it with --url, or HITL_URL"
         case Unauthorized():

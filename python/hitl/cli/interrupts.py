@@ -82,13 +82,16 @@ def list_(
 
 @app.command("show")
 def show(interrupt_id: InterruptId, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False) -> None:
-    """Show everything about one interrupt."""
+    """Show everything about one interrupt; what a decision has to look like only with --json."""
     with connect(url, api_key) as client:
         interrupt = client.get_interrupt(interrupt_id)
     if wants_json(json):
         print_json(interrupt.raw)
         return
-    print_fields((name, _field(name, value)) for name, value in interrupt.raw.items() if value is not None)
+    # That of decisions is long, and the same for every call of the tool; `allowed_decisions` says what it means.
+    left_out = () if interrupt.allowed_decisions is None else ("response_schema",)
+    shown = ((name, value) for name, value in interrupt.raw.items() if value is not None and name not in left_out)
+    print_fields((name, _field(name, value)) for name, value in shown)
 
 
 @app.command("approve")
@@ -261,6 +264,8 @@ def summary(interrupt: Interrupt) -> str:
     if interrupt.type == "user_input" and isinstance(interrupt.payload.get("questions"), list):
         asked = [str(entry.get("question")) for entry in interrupt.payload["questions"] if isinstance(entry, dict)]
         return one_line(" / ".join(asked))
+    if interrupt.payload.keys() <= {"type", "prompt"} and isinstance(prompt := interrupt.payload.get("prompt"), str):
+        return f"{one_line(interrupt.type)}: {one_line(interrupt.message or prompt)}"
     return f"{one_line(interrupt.type)} {interrupt.message or exact_json(interrupt.payload)}"
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from hitl import ReActAgent, ask_user_question, tool
 from hitl.examples.demo_model import DemoModel, choose_model
-from hitl.examples.sample_files import make_sample_files
+from hitl.examples.sample_files import directory
 
 LONGEST_TEXT = 20_000
 """Characters of a file that a model gets to see."""
@@ -25,14 +25,6 @@ MOST_FILES = 500
 
 
 # --- one directory, and no way out of it --------------------------------------------------------------------------
-
-
-def directory() -> Path:
-    """The directory the assistant looks after; made with sample files when it does not exist."""
-    path = Path(os.environ.get("HITL_FILES") or "demo_files").resolve()
-    if not path.exists():
-        make_sample_files(path)
-    return path
 
 
 def locate(path: str) -> Path:

@@ -22,6 +22,14 @@ SAMPLES: dict[str, tuple[str, str]] = {
 """Path -> the day it was changed last, and its text."""
 
 
+def directory() -> Path:
+    """The directory that `file_agent` looks after; made with the samples when it does not exist."""
+    path = Path(os.environ.get("HITL_FILES") or "demo_files").resolve()
+    if not path.exists():
+        make_sample_files(path)
+    return path
+
+
 def make_sample_files(path: Path) -> None:
     """Make the directory `path` with the samples in it, all at once: two turns may try at the same time."""
     path.parent.mkdir(parents=True, exist_ok=True)

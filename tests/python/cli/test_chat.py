@@ -255,8 +255,11 @@ def test_an_unknown_type_shows_its_payload_and_takes_json(serve: Serve, terminal
     assert '"required"' in shown
     chat.send("#4ECDC4" + ENTER)
     chat.expect("That is not JSON")
-    chat.expect("Answer as JSON: #4ECDC4")
-    chat.send("\x15" + '{"hex": "#4ECDC4"}' + ENTER)
+    chat.expect("Answer as JSON:")
+    chat.send("teal" + ENTER)
+    chat.expect('Text needs quotes: "teal"')
+    chat.expect("Answer as JSON:")
+    chat.send('{"hex": "#4ECDC4"}' + ENTER)
     chat.expect("heard")
     assert answers_sent(server) == [{"hex": "#4ECDC4"}]
 
@@ -266,15 +269,51 @@ def test_an_answer_that_is_refused_is_asked_for_again(serve: Serve, terminal: Op
     chat = terminal("chat", server.url)
     start_turn(chat)
     chat.expect("Answer as JSON:")
-    wrong = {"loc": ["value", "hex"], "msg": "is required", "type": "required"}
-    refusal = problem(422, "Invalid answer", "invalid_answer", errors=[wrong])
+    wrong = {"loc": ["body", "value", "hex"], "msg": "is required", "type": "required"}
+    detail = "Invalid answer: body.value.hex: is required"
+    refusal = problem(422, detail, "invalid_answer", errors=[wrong])
     server.override("POST", f"/sessions/{server.only_session().id}/resume", refusal)
     chat.send("{}" + ENTER)
-    chat.expect("Invalid answer")
-    chat.expect("value.hex: is required")
-    chat.expect("Answer as JSON: {}")
-    chat.send("\x15false" + ENTER)
+    chat.expect("Your answer was not taken: hex: is required.")
+    # The line is empty again, so that what is typed next is not put behind what was wrong.
+    chat.expect("Answer as JSON:")
+    chat.send("false" + ENTER)
     chat.expect("heard [false]")
+    assert leave(chat) == 0
+    assert chat.seen.count("is required") == 1
+    assert "body" not in chat.seen
+
+
+def test_a_yes_in_words_is_told_how_json_writes_it(serve: Serve, terminal: Open) -> None:
+    chat = terminal(
+        "chat", serve(asks({"type": "confirm", "prompt": "Sure?"}, response_schema={"type": "boolean"})).url
+    )
+    start_turn(chat)
+    chat.expect("Answer as JSON:")
+    chat.send("yes" + ENTER)
+    chat.expect("The answer is true or false")
+    chat.expect("Answer as JSON:")
+    chat.send("true" + ENTER)
+    chat.expect("heard [true]")
+
+
+def test_what_was_refused_comes_back_with_the_up_arrow(serve: Serve, terminal: Open) -> None:
+    server = serve(asks(COLOR))
+    chat = terminal("chat", server.url)
+    start_turn(chat)
+    chat.expect("Answer as JSON:")
+    wrong = [{"loc": ["body", "value"], "msg": m, "type": "t"} for m in ("is too short", "is no color")]
+    refusal = problem(422, "Invalid answer: body.value: is too short; ...", "invalid_answer", errors=wrong)
+    server.override("POST", f"/sessions/{server.only_session().id}/resume", refusal)
+    chat.send('"re"' + ENTER)
+    chat.expect("Your answer was not taken:")
+    chat.expect("is too short")
+    chat.expect("is no color")
+    chat.expect("Answer as JSON:")
+    chat.send(UP)
+    chat.expect('"re"')
+    chat.send("\x7fd" + '"' + ENTER)
+    chat.expect('heard ["red"]')
 
 
 def test_user_input_without_questions_is_a_type_like_any_other(serve: Serve, terminal: Open) -> None:

@@ -56,6 +56,7 @@ def asked(kind: str = "tool_approval", **members: Any) -> Interrupt:
         (asked(sent_by=None), ADA, "Only an admin can answer this: nobody knows who sent the message."),
         (asked(sent_by=None), replace(ADA, scopes=("admin",)), None),
         (asked(), replace(ADA, scopes=("read",)), "Your key may not answer; one with the scope `answer` can."),
+        (asked(approvers=["bob"]), replace(ADA, scopes=("read",)), "Only bob can answer this."),
         (asked(), Me.from_json(NOBODY), None),
         (
             asked(approvers=["bob"]),

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from hitl.cli.chat.command import is_message
+from hitl.cli.connection import url_here
 from tests.python.cli.conftest import Run
 from tests.python.cli.terminal import CTRL_C, CTRL_D, Terminal
 from tests.python.client.fake_server import Answer, FakeServer, FakeSession, problem
@@ -250,6 +252,35 @@ def test_a_terminal_gets_tables(
     assert shown in window.seen
 
 
+def test_a_question_is_listed_by_its_words(terminal: Open, server: FakeServer) -> None:
+    record = {"interrupt_id": "i", "type": "confirm", "payload": {"type": "confirm", "prompt": "Publish?"}}
+    server.override("GET", "/interrupts", Answer(body=[record]))
+    window = terminal("interrupts", "list", HITL_URL=server.url)
+    assert window.finish() == 0
+    assert "confirm: Publish?" in window.seen
+    assert "{" not in window.seen
+
+
+def test_who_decided_is_not_below_pages_of_what_a_decision_looks_like(terminal: Open, server: FakeServer) -> None:
+    call = {"type": "tool_approval", "tool_name": "pay", "tool_args": {}}
+    record = {
+        "interrupt_id": "i",
+        "type": "tool_approval",
+        "payload": call,
+        "allowed_decisions": ["approve", "reject"],
+        "response_schema": {"anyOf": [{"const": "a decision"}]},
+        "resolved_by": "bob",
+    }
+    server.override("GET", "/interrupts/i", Answer(body=record), Answer(body=record))
+    window = terminal("interrupts", "show", "i", HITL_URL=server.url)
+    assert window.finish() == 0
+    assert "bob" in window.seen
+    assert "a decision" not in window.seen
+    window = terminal("interrupts", "show", "i", "--json", HITL_URL=server.url)
+    assert window.finish() == 0
+    assert "a decision" in window.seen
+
+
 def test_a_table_is_safe_from_what_agents_wrote(terminal: Open, server: FakeServer) -> None:
     evil = "\x1b]0;owned\x07\u202e"
     record = {"interrupt_id": f"i{evil}", "type": evil, "payload": {"type": evil, "x": evil}, "message": evil}
@@ -299,10 +330,11 @@ def test_every_refusal_has_its_exit_code_and_a_hint(
 
 
 def test_each_wrong_value_is_named(hitl: Run, server: FakeServer) -> None:
-    wrong = [{"loc": ["value", "approved"], "msg": "must be a boolean", "type": "wrong_type"}]
-    server.override("POST", "/interrupts/i/resume", problem(422, "Invalid answer", "invalid_answer", errors=wrong))
+    wrong = [{"loc": ["body", "value", "approved"], "msg": "must be a boolean", "type": "wrong_type"}]
+    detail = "Invalid answer: body.value.approved: must be a boolean"
+    server.override("POST", "/interrupts/i/resume", problem(422, detail, "invalid_answer", errors=wrong))
     finished = hitl("interrupts", "answer", "i", "1", HITL_URL=server.url)
-    assert "  value.approved: must be a boolean\n" in finished.stderr
+    assert finished.stderr.startswith("error: Invalid answer\n  approved: must be a boolean\n")
 
 
 def test_without_a_server_the_hint_says_how_to_start_one(hitl: Run) -> None:
@@ -311,7 +343,7 @@ def test_without_a_server_the_hint_says_how_to_start_one(hitl: Run) -> None:
         finished = hitl("health", "--url", f"127.0.0.1:{unused.getsockname()[1]}")
     assert finished.returncode == 1
     assert "error: cannot connect to http://127.0.0.1:" in finished.stderr
-    hint = "is the server running? start it with: hitl serve MODULE:ATTR; is it elsewhere? --url or HITL_URL"
+    hint = "is the server running? start it with: hitl serve MODULE:ATTR; elsewhere? --url, HITL_URL or HITL_PORT"
     assert finished.stderr.endswith(f"hint: {hint}\n")
 
 
@@ -323,7 +355,7 @@ def test_without_a_server_the_hint_says_how_to_start_one(hitl: Run) -> None:
         ["sessions", "list", "--status", "asleep"],
         ["sessions", "list", "--limit", "-1"],
         ["health", "--url", "ftp://x"],
-        ["chat", "not a url"],
+        ["chat", "http://not a url"],
         ["chat", "http://127.0.0.1:1", " "],
         ["sessions", "create", "--state", "missing.json"],
         ["interrupts", "edit", "i"],
@@ -388,8 +420,43 @@ def test_a_chat_in_a_pipe_stops_at_the_first_turn_that_fails(hitl: Run, server: 
 def test_a_chat_with_the_url_in_the_environment_takes_its_argument_as_the_message(
     hitl: Run, server: FakeServer
 ) -> None:
-    finished = hitl("chat", "hello", HITL_URL=server.url)
-    assert lines(finished.stdout)[-1]["response"]["content"] == "HELLO"
+    for variables in ({"HITL_URL": server.url}, {"HITL_PORT": server.url.rpartition(":")[2]}):
+        finished = hitl("chat", "hello", **variables)
+        assert lines(finished.stdout)[-1]["response"]["content"] == "HELLO"
+
+
+@pytest.mark.parametrize(
+    ("argument", "message"),
+    [("hello to you", True), ("localhost:8000", False), ("hello", False), ("http://a/ b", False)],
+)
+def test_what_has_a_space_is_no_address(monkeypatch: pytest.MonkeyPatch, argument: str, message: bool) -> None:
+    for name in ("HITL_URL", "HITL_PORT"):
+        monkeypatch.delenv(name, raising=False)
+    assert is_message(argument) is message
+
+
+@pytest.mark.parametrize("command", [["health"], ["keys", "list"], ["sessions", "list"], ["chat"]])
+def test_without_a_url_a_server_is_where_serve_would_listen(hitl: Run, server: FakeServer, command: list[str]) -> None:
+    server.override("GET", "/keys", Answer(body=[]), Answer(body=[]))
+    finished = hitl(*command, HITL_PORT=server.url.rpartition(":")[2])
+    assert finished.returncode == 0, finished.stderr
+    elsewhere = hitl(*command, HITL_PORT="1", HITL_URL=server.url)
+    assert elsewhere.returncode == 0, elsewhere.stderr
+
+
+@pytest.mark.parametrize("port", ["0", "tcp://10.0.0.1:8000"])
+def test_a_port_that_leads_nowhere_is_told(hitl: Run, port: str) -> None:
+    finished = hitl("health", HITL_PORT=port)
+    assert finished.returncode == 2
+    assert finished.stderr.startswith(f"error: HITL_PORT={port} does not say where the server is")
+    assert "HITL_URL" in finished.stderr
+
+
+@pytest.mark.parametrize(
+    ("host", "url"), [("0.0.0.0", "http://127.0.0.1:9"), ("::", "http://[::1]:9"), ("10.0.0.1", "http://10.0.0.1:9")]
+)
+def test_every_address_of_a_machine_is_loopback_to_itself(host: str, url: str) -> None:
+    assert url_here({"HITL_HOST": host, "HITL_PORT": "9"}) == url
 
 
 def test_a_chat_with_an_unknown_session_exits_with_4(hitl: Run, server: FakeServer) -> None:

@@ -46,6 +46,18 @@ def test_no_example_meets_what_another_has_left_open(hitl: Run, served: list[Ser
     assert ServeOptions(agent="m:a").store not in {one.store for one in served}
 
 
+def test_the_files_are_there_before_anybody_has_talked_to_it(
+    hitl: Run, served: list[ServeOptions], tmp_path: Path
+) -> None:
+    assert hitl("demo").returncode == 0
+    assert (tmp_path / "demo_files/old_logs.txt").is_file()
+    (tmp_path / "demo_files/old_logs.txt").unlink()
+    assert hitl("demo").returncode == 0
+    assert not (tmp_path / "demo_files/old_logs.txt").exists()
+    refused = hitl("demo", HITL_FILES="/proc/nowhere/files")
+    assert (refused.returncode, "cannot make the files" in refused.stderr) == (1, True)
+
+
 def test_it_spends_nobodys_money(hitl: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[set[str]] = []
     monkeypatch.setattr(demo, "_serve", lambda example, options: seen.append(set(os.environ)) or 0)

@@ -10,10 +10,17 @@ _ASKED = "Answer as JSON: "
 
 
 def follow(terminal: Terminal, shown: str, url: str) -> None:
-    """Do and see all that is shown, then leave. One that ends in `^C` at a question has left by that."""
+    """Do and see all that is shown, then leave. One with `^C` at a question, or `^D`, has left by that."""
+    answered = ""
     for line in shown.splitlines():
         if line.startswith("Session "):
             terminal.expect(f"at {url}")
+        elif line == "> ^D":
+            terminal.expect(">")
+            terminal.send(CTRL_D)
+        elif answered and re.fullmatch(rf"> \w+: {re.escape(answered)}", line):
+            terminal.expect(line)
+            answered = ""
         elif line.startswith("> "):
             act(terminal, line.removeprefix("> "))
         elif (left := re.fullmatch(r"(Run \w+\?) \^C", line)) is not None:
@@ -22,12 +29,15 @@ def follow(terminal: Terminal, shown: str, url: str) -> None:
             terminal.send(CTRL_C)
         elif line.startswith(_ASKED):
             terminal.expect(_ASKED)
-            answer = line.removeprefix(_ASKED)
-            terminal.send(CTRL_C if answer == "^C" else answer + ENTER)
+            answered = line.removeprefix(_ASKED)
+            terminal.send(CTRL_C if answered == "^C" else answered + ENTER)
         else:
             terminal.expect(line)
     if "^C\n" in shown:
         assert terminal.finish() == 130
+        return
+    if "> ^D\n" in shown:
+        assert terminal.finish() == 0
         return
     terminal.expect(">")
     terminal.send(CTRL_D)

@@ -24,7 +24,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 @pytest.mark.parametrize("block", CHATS, ids=lambda block: f"{block.document}:{block.line}")
 def test_the_screen_is_as_shown(block: Block, served: Served, tmp_path: Path) -> None:
     ((command, shown),) = commands(block.text)
-    assert command == "uv run hitl chat http://127.0.0.1:8000"
+    assert command == "hitl chat http://127.0.0.1:8000"
     with Terminal("chat", served.url) as terminal:
         follow(terminal, shown, served.url)
     assert not (tmp_path / "files/old_logs.txt").exists()

@@ -25,6 +25,20 @@ class QuietHandler(http.server.SimpleHTTPRequestHandler):
     def log_message(self, *args: object) -> None:
         """Say nothing."""
 
+    def send_error(self, code: int, message: str | None = None, explain: str | None = None) -> None:
+        """The site's own page for what is not there, as hosts of pages have it."""
+        page = next((path for path in Path(self.directory).rglob("404.html")), None)
+        if code != 404 or page is None:
+            super().send_error(code, message, explain)
+            return
+        content = page.read_bytes()
+        self.send_response(404)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
 
 @pytest.fixture
 def browser() -> Iterator[Browser]:
@@ -51,6 +65,28 @@ def test_it_is_built_without_a_warning_and_read_without_a_network(tmp_path: Path
             page = browser.new_page(viewport={"width": width, "height": height})
             read_a_little(page, f"http://127.0.0.1:{server.server_port}")
             page.close()
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize("below", ["", "hitl/v1/"])
+def test_the_page_for_what_is_not_there_leads_to_the_start_below_any_path(
+    tmp_path: Path, browser: Browser, below: str
+) -> None:
+    folder = tmp_path / below
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in (("404.html", site.NOT_THERE), ("search.json", "{}"), ("index.html", "<h1>The start</h1>")):
+        (folder / name).write_text(text, encoding="utf-8")
+    server = served(tmp_path)
+    try:
+        page = browser.new_page()
+        page.set_default_timeout(PATIENCE)
+        start = f"http://127.0.0.1:{server.server_port}/{below}"
+        page.goto(f"{start}tutorial/9-gone.html")
+        page.get_by_role("link", name="The start of these pages").click()
+        expect(page.get_by_role("heading", name="The start")).to_be_visible()
+        assert page.url == f"{start}index.html"
     finally:
         server.shutdown()
         server.server_close()

@@ -43,6 +43,14 @@ def test_a_schema_becomes_a_form(inbox: Inbox) -> None:
     }
 
 
+@pytest.mark.parametrize(("prompt", "below"), [("Publish?", 0), ("**Publish?**", 1)])
+def test_what_the_title_says_to_the_letter_is_not_said_again_below_it(inbox: Inbox, prompt: str, below: int) -> None:
+    inbox.asked(call("ask_anything", payload={"type": "confirm", "prompt": prompt}, message=None, schema=None))
+    inbox.show("Publish?")
+    expect(inbox.answer).to_be_visible()
+    expect(inbox.request.get_by_role("region", name="What is asked")).to_have_count(below)
+
+
 def test_without_a_schema_any_text_is_an_answer(inbox: Inbox) -> None:
     session_id, [asked] = inbox.asked(ask(place="Bonn"))
     inbox.show("How is it?")

@@ -6,7 +6,7 @@ import { Answer, AnswerAsJson } from "../answer";
 import { Changes } from "../answer/changes";
 import { useNow } from "../clock";
 import { RuleFailed } from "../failed";
-import { age, clock, decider, left, outcome, outcomeTone, questions, ruleName, saysMore, sessionName, title, toolArgs } from "../format";
+import { age, clock, decider, left, outcome, outcomeTone, questions, ruleName, said, saysMore, sessionName, title, toolArgs } from "../format";
 import { isObject, type Json } from "../json";
 import { Markdown } from "../markdown";
 import { toSession, write, type Box } from "../router";
@@ -104,9 +104,12 @@ function Asked({ record }: { record: Interrupt }) {
   if (record.type === "tool_approval" || record.type === "unknown_outcome") return <Args record={record} />;
   // The questions stand in the form as long as they can be answered.
   if (questions(record).length > 0) return null;
+  const above = said(record);
+  const more = Object.keys(record.payload).length > above.length;
+  if (!more && record.metadata === null) return null;
   return (
     <section class="asked" aria-label="What is asked">
-      <Members value={record.payload} without={["type"]} />
+      {more && <Members value={record.payload} without={above} />}
       {record.metadata !== null && <details><summary>Metadata</summary><Members value={record.metadata} /></details>}
     </section>
   );

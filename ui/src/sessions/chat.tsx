@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { api } from "../api";
 import { Answer } from "../answer";
 import { RuleFailed } from "../failed";
-import { questions, saysMore, title, toolArgs } from "../format";
+import { questions, said, saysMore, title, toolArgs } from "../format";
 import { Settled } from "../inbox/detail";
 import { kindOf } from "../inbox/row";
 import { onDelta, onStep } from "../live";
@@ -165,7 +165,7 @@ function InPlace({ record, keys }: { record: Interrupt; keys: boolean }) {
       <h2 class={record.type === "tool_approval" ? "mono" : ""} dir="auto"><Plain text={title(record)} /></h2>
       {record.message !== null && saysMore(record) && <Markdown text={record.message} />}
       <RuleFailed record={record} />
-      {record.payload["tool_args"] !== undefined ? <Members value={toolArgs(record)} /> : questions(record).length === 0 ? <Members value={record.payload} without={["type"]} /> : null}
+      {record.payload["tool_args"] !== undefined ? <Members value={toolArgs(record)} /> : questions(record).length === 0 && Object.keys(record.payload).length > said(record).length ? <Members value={record.payload} without={said(record)} /> : null}
       {held !== undefined ? <p class="note">{held.label}. It is sent in a moment.</p> : now.status !== "pending" ? <Settled record={now} /> : <Answer record={now} keys={keys} />}
     </section>
   );

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +21,7 @@ OTHER = Choice("Other", "Type something else")
 class ChatAnswer:
     """value: what goes to the server. said: the same in words, as `(what was asked, what was answered)`.
 
-    draft: the text it was typed as, to start from when the server refuses it.
+    draft: the text it was typed as, to be had again when the server refuses it.
     """
 
     value: Any
@@ -93,7 +94,7 @@ class Answerer:
             self._screen.note("Arguments are a JSON object, such as " + shown)
 
     async def _response(self, tool: str, draft: str) -> ChatAnswer | None:
-        text = await enter_text("What does it return? (empty to go back)", default=draft)
+        text = await enter_text("What does it return? (empty to go back)", before=draft)
         return ChatAnswer({"type": "respond", "message": text}, [(tool, text)], text) if text else None
 
     async def _questions(self, questions: Sequence[Mapping[str, Any]]) -> ChatAnswer:
@@ -109,14 +110,28 @@ class Answerer:
         return ChatAnswer({"answers": answers}, said)
 
     async def _any_json(self, interrupt: Interrupt, draft: str) -> ChatAnswer:
+        """Each time from an empty line: whoever was told what is wrong types an answer, and would type it behind."""
         while True:
-            draft = await enter_text("Answer as JSON:", default=draft)
+            draft = await enter_text("Answer as JSON:", before=draft)
             try:
                 value = read_json(draft)
             except ValueError as error:
-                self._screen.note(f'That is not JSON: {error}. Text needs quotes: "yes"')
+                self._screen.note(_no_json(draft, error, interrupt.response_schema))
             else:
                 return ChatAnswer(value, [(interrupt.type, exact_json(value))], draft)
+
+
+_WRITTEN = {"boolean": "true or false", "integer": "a whole number", "number": "a number", "null": "null"}
+"""How JSON writes what has no quotes, by the type of a schema."""
+
+
+def _no_json(text: str, error: ValueError, schema: Any) -> str:
+    written = _WRITTEN.get(str(schema.get("type"))) if isinstance(schema, Mapping) else None
+    if written is not None:
+        return f"That is not JSON: {error}. The answer is {written}"
+    if re.fullmatch(r"[^\W\d_][\w .,:;!?-]*", text):
+        return f"Text needs quotes: {exact_json(text)}"
+    return f'That is not JSON: {error}. Text needs quotes: "yes"'
 
 
 def _draft(refused: ChatAnswer | None, kind: str) -> str:

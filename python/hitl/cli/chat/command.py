@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import Annotated
 
 import typer
 
-from hitl.cli.connection import DEFAULT_URL, ApiKey, server_url
+from hitl.cli.connection import DEFAULT_URL, ApiKey, server_url, url_here
 from hitl.cli.output import is_terminal, usage_error
 
 
 def chat(
     url: Annotated[
-        str, typer.Argument(metavar="URL", envvar="HITL_URL", help="Where the server is.", show_default=False)
-    ],
+        str | None,
+        typer.Argument(
+            metavar="[URL]",
+            envvar="HITL_URL",
+            help="Where the server is; by itself on this machine, at HITL_PORT.",
+            show_default=False,
+        ),
+    ] = None,
     message: Annotated[
         str | None,
         typer.Argument(metavar="[MESSAGE]", help="Say this, see the turn to its end, and leave.", show_default=False),
@@ -33,10 +40,9 @@ def chat(
     events status, interrupt and response come out. Exits with 1 when a turn ends in an error, and with 6 when one waits
     for a person; answer it with `hitl interrupts`, or come back with --session on a terminal.
     """
-    if message is None and "://" not in url and os.environ.get("HITL_URL"):
-        # `HITL_URL=... hitl chat "hello"`: the one argument is the message.
-        url, message = os.environ["HITL_URL"], url
-    address = server_url(url)
+    if message is None and url is not None and is_message(url):
+        url, message = os.environ.get("HITL_URL"), url
+    address = server_url(url or url_here(os.environ))
     if message is not None and not message.strip():
         usage_error("MESSAGE is empty", "leave it out to be asked for one")
     if json or not is_terminal():
@@ -50,6 +56,12 @@ def chat(
 
         code = asyncio.run(Chat.run(address, api_key, session, message))
     raise typer.Exit(code)
+
+
+def is_message(argument: str) -> bool:
+    """Whether the one argument is no URL: the environment says where the server is, or no URL has such a character."""
+    told = os.environ.get("HITL_URL") or os.environ.get("HITL_PORT")
+    return "://" not in argument and (bool(told) or re.search(r"\s", argument) is not None)
 
 
 def add_to(app: typer.Typer) -> None:

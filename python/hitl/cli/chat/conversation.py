@@ -14,8 +14,9 @@ from hitl.cli.chat.prompts import PersonLeft
 from hitl.cli.chat.rendering import Screen
 from hitl.cli.chat.standing import why_not
 from hitl.cli.chat.turns import Follower, SessionGone
-from hitl.cli.failures import describe, who
+from hitl.cli.failures import describe, who, wrong_values
 from hitl.cli.output import Failure
+from hitl.cli.text import one_line
 from hitl.client import (
     AsyncClient,
     Conflict,
@@ -188,7 +189,7 @@ class Chat:
             try:
                 await self._post(interrupt, answer)
             except (Invalid, TooLarge) as error:
-                self._screen.note(describe(error), style="red")
+                self._screen.note(_not_taken(error), style="red")
                 refused = answer
                 continue
             except Forbidden as error:
@@ -233,6 +234,12 @@ class Chat:
             for task in (prompting, watching):
                 task.cancel()
             await asyncio.wait({prompting, watching})
+
+
+def _not_taken(error: Invalid | TooLarge) -> str:
+    """What is wrong with an answer and, in the server's words for that, what is expected."""
+    wrong = wrong_values(error) if isinstance(error, Invalid) and error.errors else [one_line(error.detail)]
+    return "Your answer was not taken" + (f": {wrong[0]}." if len(wrong) == 1 else ":\n  " + "\n  ".join(wrong))
 
 
 def _what_happened(interrupt: Interrupt) -> str:

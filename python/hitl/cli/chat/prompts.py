@@ -15,6 +15,7 @@ from prompt_toolkit.application import Application
 from prompt_toolkit.application.current import get_app_session
 from prompt_toolkit.data_structures import Size
 from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import AnyContainer, FormattedTextControl, HSplit, Layout, VSplit, Window
@@ -69,10 +70,13 @@ async def choose_several(title: str, choices: Sequence[Choice], *, chip: str = "
     return await _Menu(title, chip, choices, several=True).run()
 
 
-async def enter_text(label: str, *, default: str = "") -> str:
-    """A line of text that answers something, without surrounding white space; it may be empty."""
+async def enter_text(label: str, *, default: str = "", before: str = "") -> str:
+    """A line of text that answers something, without surrounding white space; it may be empty.
+
+    before: what was typed to the same question and not taken; the up arrow brings it back.
+    """
     _discard_typed_ahead()
-    return (await _line(label, default)).strip()
+    return (await _line(label, default, before)).strip()
 
 
 async def enter_message(history: PromptSession[str]) -> str | None:
@@ -97,9 +101,13 @@ async def press_enter(text: str) -> None:
     await _line(text, "")
 
 
-async def _line(label: str, default: str) -> str:
+async def _line(label: str, default: str, before: str = "") -> str:
     prompt: PromptSession[str] = PromptSession(
-        erase_when_done=True, interrupt_exception=PersonLeft, eof_exception=PersonLeft, style=_STYLE
+        erase_when_done=True,
+        history=InMemoryHistory([before] if before else []),
+        interrupt_exception=PersonLeft,
+        eof_exception=PersonLeft,
+        style=_STYLE,
     )
     return await prompt.prompt_async([("class:title", one_line(label) + " ")], default=default)
 

@@ -17,10 +17,11 @@ def why_not(interrupt: Interrupt, me: Me) -> str | None:
     only = f"Only {listed(named)} can answer this"
     if not me.authentication:
         return f"{only}, and this server has no keys to tell who asks." if named else None
-    if not me.may("answer"):
-        return "Your key may not answer; one with the scope `answer` can."
+    # First who can, which a key with another scope would not change.
     if named and not any(_is(me, one) for one in named):
         return f"{only}."
+    if not me.may("answer"):
+        return "Your key may not answer; one with the scope `answer` can."
     if not me.prevent_self_approval or not (interrupt.lets_run or interrupt.type in _LETS_RUN):
         return None
     if interrupt.sent_by is None:
