@@ -2,8 +2,8 @@
 
 use uuid::Uuid;
 
+use super::columns::Columns;
 use super::connection::SqlCall;
-use super::param::{Param, SqlParam};
 use super::sql;
 use crate::domain::audit::Deed;
 use crate::domain::event::{EventBody, StoredEvent};
@@ -24,61 +24,23 @@ pub(super) const ORDINAL_BITS: u32 = 12;
 /// How many events, or deeds, one transaction can have.
 pub(super) const MOST_NUMBERED: usize = 1 << ORDINAL_BITS;
 
-/// Rows on their way into columns.
-struct Columns<'r, R>(&'r [R], Vec<Param>);
-
-impl<'r, R> Columns<'r, R> {
-    fn of(rows: &'r [R]) -> Self {
-        Self(rows, Vec::new())
-    }
-
-    fn plain<T>(mut self, cell: impl Fn(&'r R) -> T) -> Self
-    where
-        Vec<T>: SqlParam + 'static,
-    {
-        self.1.push(Box::new(self.0.iter().map(cell).collect::<Vec<T>>()));
-        self
-    }
-
-    /// Free text.
-    fn text(self, cell: impl Fn(&'r R) -> &'r str) -> Self {
-        self.plain(|row| without_nulls(cell(row)).into_owned())
-    }
-
-    fn text_or_none(self, cell: impl Fn(&'r R) -> Option<&'r str>) -> Self {
-        self.plain(|row| cell(row).map(|text| without_nulls(text).into_owned()))
-    }
-
-    /// JSON, which may nest too deeply.
-    fn json<T>(mut self, cell: impl Fn(&'r R) -> Result<T, Error>) -> Result<Self, Error>
-    where
-        Vec<T>: SqlParam + 'static,
-    {
-        self.1.push(Box::new(self.0.iter().map(cell).collect::<Result<Vec<T>, Error>>()?));
-        Ok(self)
-    }
-
-    fn time(self, cell: impl Fn(&'r R) -> Timestamp) -> Self {
-        self.plain(|row| cell(row).millis())
-    }
-
-    fn time_or_none(self, cell: impl Fn(&'r R) -> Option<Timestamp>) -> Self {
-        self.plain(|row| cell(row).map(Timestamp::millis))
-    }
-
-    fn call(self, sql: &'static str) -> SqlCall {
-        SqlCall::new(sql, self.1)
-    }
+/// The calls of a commit.
+pub(super) struct CommitCalls {
+    pub(super) calls: Vec<SqlCall>,
+    /// Which of them gives the numbers of the events.
+    pub(super) events: Option<usize>,
+    /// Whether one of them looks whether the `member` that commits is alive.
+    pub(super) looks_at_member: bool,
 }
 
-/// The calls of a commit, and which of them gives the numbers of the events.
-pub(super) fn calls(changes: &Changes, forms: &KeptForms) -> Result<(Vec<SqlCall>, Option<usize>), Error> {
+/// The calls of a commit of `member`.
+pub(super) fn calls(changes: &Changes, forms: &KeptForms, member: Option<Uuid>) -> Result<CommitCalls, Error> {
     let told = changes.entries.iter().filter_map(|entry| Some(entry.told? + 1)).max().unwrap_or_default();
     if told.max(changes.event_places().last().map_or(0, |last| last + 1)).max(changes.deeds.len()) > MOST_NUMBERED {
         return Err(Error::Internal(format!("more than {MOST_NUMBERED} events at once cannot be stored")));
     }
     let mut calls = Vec::new();
-    sessions(&changes.sessions, &changes.turns, &mut calls)?;
+    let looks_at_member = sessions(&changes.sessions, &changes.turns, member, &mut calls)?;
     messages(changes, &mut calls)?;
     turns(&changes.turns, &mut calls)?;
     entries(changes, &mut calls)?;
@@ -96,12 +58,17 @@ pub(super) fn calls(changes: &Changes, forms: &KeptForms) -> Result<(Vec<SqlCall
     if !changes.deeds.is_empty() {
         calls.push(deed_rows(&changes.deeds)?);
     }
-    Ok((calls, events))
+    Ok(CommitCalls { calls, events, looks_at_member })
 }
 
 /// The sessions: those that are compared in the order of their ids, so that two servers cannot wait for each other; those
-/// that are new in the order in which they were made.
-fn sessions(changes: &[SessionChange], turns: &[TurnChange], calls: &mut Vec<SqlCall>) -> Result<(), Error> {
+/// that are new in the order in which they were made. Whether what compares them looks at `member` too.
+fn sessions(
+    changes: &[SessionChange],
+    turns: &[TurnChange],
+    member: Option<Uuid>,
+    calls: &mut Vec<SqlCall>,
+) -> Result<bool, Error> {
     let claimed = |change: &SessionChange| {
         let claimed = turns.iter().rev().find(|turn| turn.turn.session_id == change.id && turn.owner.is_some());
         claimed.and_then(|turn| turn.owner).map(|owner| owner.0)
@@ -128,7 +95,7 @@ fn sessions(changes: &[SessionChange], turns: &[TurnChange], calls: &mut Vec<Sql
         let columns = session_columns(&written)?;
         let columns =
             columns.plain(|row| rows::integer(seen(row.1).count)).plain(|row| seen(row.1).token.cast_signed());
-        calls.push(columns.call(sql!("sessions/write")));
+        calls.push(columns.and(member).call(sql!("sessions/write")));
     }
     if !kept.is_empty() {
         let columns = Columns::of(&kept)
@@ -138,7 +105,7 @@ fn sessions(changes: &[SessionChange], turns: &[TurnChange], calls: &mut Vec<Sql
             .plain(|row| row.1)
             .plain(|row| rows::integer(seen(row.0).count))
             .plain(|row| seen(row.0).token.cast_signed());
-        calls.push(columns.call(sql!("sessions/keep")));
+        calls.push(columns.and(member).call(sql!("sessions/keep")));
     }
     if !deleted.is_empty() {
         let columns = Columns::of(&deleted)
@@ -153,7 +120,7 @@ fn sessions(changes: &[SessionChange], turns: &[TurnChange], calls: &mut Vec<Sql
     if !new.is_empty() {
         calls.push(session_columns(&new)?.call(sql!("sessions/insert")));
     }
-    Ok(())
+    Ok(member.is_some() && !(written.is_empty() && kept.is_empty()))
 }
 
 type GuardedSession<'c> = (&'c Session, &'c SessionChange, Option<Uuid>);
@@ -190,8 +157,13 @@ fn messages(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
     if changes.messages.is_empty() {
         return Ok(());
     }
-    let cut = Columns::of(&changes.messages).plain(|row| row.0.0).plain(|row| rows::count(row.1));
-    calls.push(cut.call(sql!("messages/delete_from")));
+    // What a session has that is new in this commit, went with the one before it.
+    let is_there = |id| changes.sessions.iter().any(|it| it.id == id && it.seen.is_some() && !it.row.is_replaced());
+    let cut: Vec<_> = changes.messages.iter().filter(|row| is_there(row.0)).collect();
+    if !cut.is_empty() {
+        let columns = Columns::of(&cut).plain(|row| row.0.0).plain(|row| rows::count(row.1));
+        calls.push(columns.call(sql!("messages/delete_from")));
+    }
     let mut new = Vec::new();
     for (session, first, messages) in &changes.messages {
         new.extend((*first..).zip(messages).map(|(index, message)| (session.0, index, message)));
@@ -219,8 +191,15 @@ fn turns(changes: &[TurnChange], calls: &mut Vec<SqlCall>) -> Result<(), Error> 
         calls.push(state(columns)?.call(sql!("turns/insert")));
     }
     if !others.is_empty() {
-        let columns = Columns::of(&others).plain(|row| row.turn.id.0).plain(|row| row.turn.session_id.0);
-        calls.push(state(columns)?.call(sql!("turns/update")));
+        calls.push(state(Columns::of(&others).plain(|row| row.turn.id.0))?.call(sql!("turns/update")));
+    }
+    let moving: Vec<&TurnChange> = others.into_iter().filter(|change| change.moves_due).collect();
+    if !moving.is_empty() {
+        let columns = Columns::of(&moving)
+            .plain(|row| row.turn.session_id.0)
+            .plain(|row| row.turn.id.0)
+            .plain(|row| StateColumns::of(&row.turn.life.state).suspended_code.is_some());
+        calls.push(columns.call(sql!("interrupts/move_due")));
     }
     Ok(())
 }
