@@ -6,9 +6,9 @@ use crate::domain::{Error, Timestamp};
 use crate::store::rows::readable::without_nulls;
 
 /// Rows on their way into columns.
-pub(super) struct Columns<'r, R>(pub(super) &'r [R], pub(super) Vec<Param>);
+pub(super) struct RowColumns<'r, R>(pub(super) &'r [R], pub(super) Vec<Param>);
 
-impl<'r, R> Columns<'r, R> {
+impl<'r, R> RowColumns<'r, R> {
     pub(super) fn of(rows: &'r [R]) -> Self {
         Self(rows, Vec::new())
     }

@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use super::columns::Columns;
+use super::columns::RowColumns;
 use super::connection::SqlCall;
 use super::sql;
 use crate::domain::audit::Deed;
@@ -98,7 +98,7 @@ fn sessions(
         calls.push(columns.and(member).call(sql!("sessions/write")));
     }
     if !kept.is_empty() {
-        let columns = Columns::of(&kept)
+        let columns = RowColumns::of(&kept)
             .plain(|row| row.0.id.0)
             .plain(|row| rows::integer(row.0.next.count))
             .plain(|row| row.0.next.token.cast_signed())
@@ -108,7 +108,7 @@ fn sessions(
         calls.push(columns.and(member).call(sql!("sessions/keep")));
     }
     if !deleted.is_empty() {
-        let columns = Columns::of(&deleted)
+        let columns = RowColumns::of(&deleted)
             .plain(|change| change.id.0)
             .plain(|change| rows::integer(seen(change).count))
             .plain(|change| seen(change).token.cast_signed());
@@ -125,10 +125,10 @@ fn sessions(
 
 type GuardedSession<'c> = (&'c Session, &'c SessionChange, Option<Uuid>);
 
-fn session_columns<'r, 'c>(sessions: &'r [GuardedSession<'c>]) -> Result<Columns<'r, GuardedSession<'c>>, Error> {
+fn session_columns<'r, 'c>(sessions: &'r [GuardedSession<'c>]) -> Result<RowColumns<'r, GuardedSession<'c>>, Error> {
     let mut phases: Vec<PhaseColumns> =
         sessions.iter().map(|row| PhaseColumns::of(&row.0.phase)).collect::<Result<_, _>>()?;
-    let columns = Columns::of(sessions)
+    let columns = RowColumns::of(sessions)
         .plain(|row| row.0.id.0)
         .text(|row| &row.0.agent)
         .time(|row| row.0.created_at)
@@ -142,7 +142,7 @@ fn session_columns<'r, 'c>(sessions: &'r [GuardedSession<'c>]) -> Result<Columns
     let text = |text: Option<String>| text.map(|text| without_nulls(&text).into_owned());
     params.push(Box::new(phases.iter_mut().map(|phase| text(phase.failure_code.take())).collect::<Vec<_>>()));
     params.push(Box::new(phases.iter_mut().map(|phase| text(phase.failure_message.take())).collect::<Vec<_>>()));
-    let columns = Columns(sessions, params)
+    let columns = RowColumns(sessions, params)
         .json(|row| rows::list_or_none(&row.0.rules))?
         .json(|row| rows::list_or_none(&row.0.grants))?
         .json(|row| rows::json_or_none(row.0.webhook.as_ref()))?
@@ -161,7 +161,7 @@ fn messages(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
     let is_there = |id| changes.sessions.iter().any(|it| it.id == id && it.seen.is_some() && !it.row.is_replaced());
     let cut: Vec<_> = changes.messages.iter().filter(|row| is_there(row.0)).collect();
     if !cut.is_empty() {
-        let columns = Columns::of(&cut).plain(|row| row.0.0).plain(|row| rows::count(row.1));
+        let columns = RowColumns::of(&cut).plain(|row| row.0.0).plain(|row| rows::count(row.1));
         calls.push(columns.call(sql!("messages/delete_from")));
     }
     let mut new = Vec::new();
@@ -169,7 +169,7 @@ fn messages(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
         new.extend((*first..).zip(messages).map(|(index, message)| (session.0, index, message)));
     }
     if !new.is_empty() {
-        let columns = Columns::of(&new)
+        let columns = RowColumns::of(&new)
             .plain(|row| row.0)
             .plain(|row| rows::count(row.1))
             .json(|row| rows::json(&row.2.without_nulls()))?;
@@ -181,7 +181,7 @@ fn messages(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
 fn turns(changes: &[TurnChange], calls: &mut Vec<SqlCall>) -> Result<(), Error> {
     let (new, others): (Vec<&TurnChange>, Vec<&TurnChange>) = changes.iter().partition(|change| change.is_new);
     if !new.is_empty() {
-        let columns = Columns::of(&new)
+        let columns = RowColumns::of(&new)
             .plain(|row| row.turn.id.0)
             .plain(|row| row.turn.session_id.0)
             .json(|row| rows::json(&row.turn.message.without_nulls()))?
@@ -191,11 +191,11 @@ fn turns(changes: &[TurnChange], calls: &mut Vec<SqlCall>) -> Result<(), Error> 
         calls.push(state(columns)?.call(sql!("turns/insert")));
     }
     if !others.is_empty() {
-        calls.push(state(Columns::of(&others).plain(|row| row.turn.id.0))?.call(sql!("turns/update")));
+        calls.push(state(RowColumns::of(&others).plain(|row| row.turn.id.0))?.call(sql!("turns/update")));
     }
     let moving: Vec<&TurnChange> = others.into_iter().filter(|change| change.moves_due).collect();
     if !moving.is_empty() {
-        let columns = Columns::of(&moving)
+        let columns = RowColumns::of(&moving)
             .plain(|row| row.turn.session_id.0)
             .plain(|row| row.turn.id.0)
             .plain(|row| StateColumns::of(&row.turn.life.state).suspended_code.is_some());
@@ -205,7 +205,7 @@ fn turns(changes: &[TurnChange], calls: &mut Vec<SqlCall>) -> Result<(), Error> 
 }
 
 /// What changes of a turn.
-fn state<'r>(columns: Columns<'r, &'r TurnChange>) -> Result<Columns<'r, &'r TurnChange>, Error> {
+fn state<'r>(columns: RowColumns<'r, &'r TurnChange>) -> Result<RowColumns<'r, &'r TurnChange>, Error> {
     let of = |row: &&'r TurnChange| StateColumns::of(&row.turn.life.state);
     let columns = columns
         .plain(|row| row.owner.map(|owner| owner.0))
@@ -231,7 +231,7 @@ fn entries(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
     for entry in &changes.entries {
         new.push((entry, EntryColumns::of(&entry.entry.entry)?));
     }
-    let columns = Columns::of(&new)
+    let columns = RowColumns::of(&new)
         .plain(|row| row.0.session.0)
         .plain(|row| row.0.turn.0)
         .plain(|row| rows::integer(row.0.index))
@@ -264,11 +264,11 @@ fn interrupts(changes: &[(Interrupt, bool)], forms: &KeptForms, calls: &mut Vec<
 fn interrupt_columns<'r, 'i>(
     interrupts: &'r [&'i Interrupt],
     forms: &KeptForms,
-) -> Result<Columns<'r, &'i Interrupt>, Error> {
+) -> Result<RowColumns<'r, &'i Interrupt>, Error> {
     let is_built_in = |row: &Interrupt| {
         row.response_schema.is_some() && row.response_schema == answer::built_in_schema(row.into(), forms)
     };
-    let columns = Columns::of(interrupts)
+    let columns = RowColumns::of(interrupts)
         .plain(|row| row.interrupt_id.0)
         .plain(|row| row.session_id.0)
         .plain(|row| row.turn_id.0)
@@ -321,7 +321,7 @@ fn set_aside(changes: &Changes, calls: &mut Vec<SqlCall>) {
 
 fn others(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
     if !changes.replies.is_empty() {
-        let columns = Columns::of(&changes.replies)
+        let columns = RowColumns::of(&changes.replies)
             .text(|row| &row.0)
             .text(|row| &row.1)
             .text(|row| &row.2.request_digest)
@@ -330,18 +330,18 @@ fn others(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
         calls.push(columns.call(sql!("replies/upsert")));
     }
     if !changes.carried.is_empty() {
-        let columns = Columns::of(&changes.carried)
+        let columns = RowColumns::of(&changes.carried)
             .plain(|row| row.0.0)
             .plain(|row| row.1.left_at.as_ref().map(|stand| rows::count(stand.entries)))
             .text_or_none(|row| row.1.left_at.as_ref().map(|stand| stand.digest.as_str()));
         calls.push(columns.call(sql!("carried_turns/upsert")));
     }
     if !changes.revoked_keys.is_empty() {
-        let columns = Columns::of(&changes.revoked_keys).plain(|row| row.0.0).time(|row| row.1);
+        let columns = RowColumns::of(&changes.revoked_keys).plain(|row| row.0.0).time(|row| row.1);
         calls.push(columns.call(sql!("keys/revoke")));
     }
     if !changes.keys.is_empty() {
-        let columns = Columns::of(&changes.keys)
+        let columns = RowColumns::of(&changes.keys)
             .plain(|key| key.key_id.0)
             .text(|key| &key.name)
             .json(|key| rows::json(&key.scopes))?
@@ -353,11 +353,11 @@ fn others(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
         calls.push(columns.call(sql!("keys/insert")));
     }
     if !changes.deleted_sign_ins.is_empty() {
-        let columns = Columns::of(&changes.deleted_sign_ins).plain(|token| token.bytes().to_vec());
+        let columns = RowColumns::of(&changes.deleted_sign_ins).plain(|token| token.bytes().to_vec());
         calls.push(columns.call(sql!("sign_ins/delete")));
     }
     if !changes.sign_ins.is_empty() {
-        let columns = Columns::of(&changes.sign_ins)
+        let columns = RowColumns::of(&changes.sign_ins)
             .plain(|row| row.token.bytes().to_vec())
             .plain(|row| row.key.bytes().to_vec())
             .time(|row| row.ends_at);
@@ -367,7 +367,7 @@ fn others(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
         None => {}
         Some(PolicyChange::Removed) => calls.push(SqlCall::new(sql!("policy/delete"), vec![])),
         Some(PolicyChange::Pushed(policy)) => {
-            let columns = Columns::of(std::slice::from_ref(policy))
+            let columns = RowColumns::of(std::slice::from_ref(policy))
                 .text(|policy| &policy.text)
                 .text(|policy| &policy.digest)
                 .time(|policy| policy.pushed_at)
@@ -386,7 +386,7 @@ fn notices(changes: &Changes, calls: &mut Vec<SqlCall>) {
     let new: Vec<&Notice> =
         changes.notices.iter().filter(|change| change.seen.is_none()).map(|change| &change.notice).collect();
     if !new.is_empty() {
-        let body = Columns::of(&new).text_or_none(|row| row.body.as_deref());
+        let body = RowColumns::of(&new).text_or_none(|row| row.body.as_deref());
         let params = [standing(notice_ids(&new)).1, body.1, told(&new).1];
         calls.push(SqlCall::new(sql!("outbox/insert"), params.into_iter().flatten().collect()));
     }
@@ -394,20 +394,20 @@ fn notices(changes: &Changes, calls: &mut Vec<SqlCall>) {
         changes.notices.iter().filter_map(|change| Some((change.seen.as_ref()?, &change.notice))).collect();
     if !others.is_empty() {
         let (seen, notices): (Vec<&Notice>, Vec<&Notice>) = others.iter().copied().unzip();
-        let kept = Columns::of(&others).plain(|(seen, notice)| seen.body == notice.body);
+        let kept = RowColumns::of(&others).plain(|(seen, notice)| seen.body == notice.body);
         // What is large is not written again with each try.
         let body = kept.text_or_none(|(seen, notice)| notice.body.as_deref().filter(|_| seen.body != notice.body));
-        let params = [standing(notice_ids(&seen)).1, standing(Columns::of(&notices)).1, body.1, told(&notices).1];
+        let params = [standing(notice_ids(&seen)).1, standing(RowColumns::of(&notices)).1, body.1, told(&notices).1];
         calls.push(SqlCall::new(sql!("outbox/update"), params.into_iter().flatten().collect()));
     }
 }
 
-fn notice_ids<'r, 'n>(notices: &'r [&'n Notice]) -> Columns<'r, &'n Notice> {
-    Columns::of(notices).plain(|row| row.id.event).plain(|row| i64::from(row.id.reminder))
+fn notice_ids<'r, 'n>(notices: &'r [&'n Notice]) -> RowColumns<'r, &'n Notice> {
+    RowColumns::of(notices).plain(|row| row.id.event).plain(|row| i64::from(row.id.reminder))
 }
 
 /// Where notices stand: what of them is compared.
-fn standing<'r, 'n>(columns: Columns<'r, &'n Notice>) -> Columns<'r, &'n Notice> {
+fn standing<'r, 'n>(columns: RowColumns<'r, &'n Notice>) -> RowColumns<'r, &'n Notice> {
     columns
         .text(|row| row.status.as_str())
         .plain(|row| row.leased)
@@ -416,8 +416,8 @@ fn standing<'r, 'n>(columns: Columns<'r, &'n Notice>) -> Columns<'r, &'n Notice>
 }
 
 /// What notices tell, and what came of that.
-fn told<'r, 'n>(notices: &'r [&'n Notice]) -> Columns<'r, &'n Notice> {
-    Columns::of(notices)
+fn told<'r, 'n>(notices: &'r [&'n Notice]) -> RowColumns<'r, &'n Notice> {
+    RowColumns::of(notices)
         .plain(|row| row.session_id.0)
         .plain(|row| row.interrupt_id.map(|id| id.0))
         .text(|row| row.event.as_str())
@@ -439,7 +439,7 @@ fn event_rows(changes: &Changes) -> SqlCall {
         EventBody::Session { .. } => None,
         EventBody::Interrupt { interrupt_id, .. } | EventBody::Hold { interrupt_id, .. } => Some(interrupt_id.0),
     };
-    let Columns(all, mut params) = Columns::of(&changes.events)
+    let RowColumns(all, mut params) = RowColumns::of(&changes.events)
         .plain(|row| row.0.session_id.0)
         .text(status)
         .plain(interrupt)
@@ -449,11 +449,11 @@ fn event_rows(changes: &Changes) -> SqlCall {
         })
         .time(|row| row.1);
     params.push(Box::new(changes.event_places().into_iter().map(rows::count).collect::<Vec<i64>>()));
-    Columns(all, params).call(sql!("events/insert"))
+    RowColumns(all, params).call(sql!("events/insert"))
 }
 
 fn deed_rows(deeds: &[(Deed, Timestamp)]) -> Result<SqlCall, Error> {
-    let columns = Columns::of(deeds)
+    let columns = RowColumns::of(deeds)
         .time(|row| row.1)
         .text(|row| row.0.action.as_str())
         .plain(|row| row.0.session_id.map(|id| id.0))
