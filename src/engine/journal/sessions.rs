@@ -13,7 +13,7 @@ use crate::domain::session::{self, Failure, Session};
 use crate::domain::status::Status;
 use crate::domain::{Error, InterruptId, SessionId};
 use crate::engine::journal::runs::note_left;
-use crate::engine::telling::view::{NewSession, SessionView, Subscription, view};
+use crate::engine::telling::view::{NewSession, SessionView, Subscription, view, view_and_newest};
 use crate::engine::{Engine, clock, detached};
 use crate::faults::{self, Point};
 use crate::store::about::About;
@@ -139,7 +139,7 @@ impl Engine {
 
     /// One session, and the number of its newest event when it was read.
     async fn session_at(&self, id: SessionId) -> Result<(SessionView, u64), Error> {
-        self.store.query(move |reader| Ok((view(reader, id)?, reader.last_event_of(id)?))).await
+        self.store.query(move |reader| view_and_newest(reader, id)).await
     }
 
     /// What a session remembers.

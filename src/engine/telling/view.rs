@@ -148,6 +148,13 @@ pub(in crate::engine) fn view_of(reader: &dyn Reader, session: Session) -> Resul
     Ok(SessionView { session, interrupts, replay })
 }
 
+/// A session with its pending interrupts, and the number of its newest event.
+pub(in crate::engine) fn view_and_newest(reader: &dyn Reader, id: SessionId) -> Result<(SessionView, u64), Error> {
+    // Both are looked for before either is missed: who shares a database asks for both at once then.
+    let (event, view) = (reader.last_event_of(id), view(reader, id));
+    Ok((view?, event?))
+}
+
 /// A session and its pending interrupts.
 pub(in crate::engine) fn view(reader: &dyn Reader, id: SessionId) -> Result<SessionView, Error> {
     view_of(reader, reader.session(id)?.ok_or(Error::SessionNotFound)?)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::time::timeout;
 
 use super::support::{World, runtime, settings};
@@ -13,11 +14,14 @@ use crate::domain::{Error, SessionId, TurnId};
 use crate::engine::clock;
 use crate::engine::ports::dispatch::TurnOrder;
 use crate::engine::telling::bells::SessionSnapshot;
-use crate::engine::telling::view::SessionView;
+use crate::engine::telling::view::{SessionView, view_and_newest};
 use crate::store::about::About;
-use crate::store::contract::fixture::Fixture;
+use crate::store::clock::{Clock, WallClock};
+use crate::store::contract::fixture::{Fixture, session, session_id};
+use crate::store::shared::{SharedStore, StoreAccess};
+use crate::store::simulated::SimulatedDatabase;
 use crate::store::upkeep::Upkeep;
-use crate::store::{BoxFuture, ReadJob, Store, WriteJob};
+use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
 
 /// A store that can be written only, once it is told so.
 struct Unreadable {
@@ -130,4 +134,16 @@ async fn only_a_later_commit_about_the_turn_that_runs_is_news() {
     assert!(of(order.turn, 6).is_after(&view, 5));
     assert!(!of(order.turn, 5).is_after(&view, 5), "read together with it");
     assert!(!of(clock::turn_id(), 6).is_after(&view, 5), "of another turn");
+}
+
+#[tokio::test]
+async fn what_a_poll_begins_with_is_asked_of_a_shared_database_at_once() {
+    let clock: Arc<dyn Clock> = Arc::new(WallClock);
+    let database = SimulatedDatabase::new(Arc::clone(&clock));
+    let server = || SharedStore::new(database.clone(), StoreAccess::Alone, Arc::clone(&clock), Handle::current());
+    server().transact(About::Session(session_id(1)), |tx| tx.insert_session(&session(1), &[])).await.unwrap();
+    let other = server();
+    database.calls();
+    other.query(|reader| view_and_newest(reader, session_id(1))).await.unwrap();
+    assert_eq!(database.calls(), (1, 0));
 }

@@ -26,6 +26,9 @@ pub(super) const INTERRUPTS: &str = sql!("interrupts/select");
 const TURNS: &str = sql!("turns/select");
 const NOTICES: &str = sql!("outbox/select");
 
+/// How many columns are before those of the turn in sessions/slice.
+const TURN_OF_SLICE: usize = 20;
+
 /// The rows of one call after the other.
 pub(super) struct Replies(std::vec::IntoIter<Vec<Row>>);
 
@@ -76,7 +79,6 @@ pub(super) fn calls(question: &StoreQuestion) -> Vec<SqlCall> {
         StoreQuestion::StoreId => plain(sql!("store/id")),
         StoreQuestion::Session(id) => vec![
             SqlCall::new(sql!("sessions/slice"), params![id.0]),
-            turns("WHERE session = $1 ORDER BY seq DESC LIMIT 1", params![id.0]),
             interrupts("WHERE session = $1 AND status = 'pending' ORDER BY seq", params![id.0]),
         ],
         StoreQuestion::Messages(id) => by(sql!("messages/of_session"), id.0),
@@ -161,8 +163,16 @@ pub(super) fn answer(question: StoreQuestion, replies: &mut Replies, forms: &Kep
             Answer::StoreId(id.ok_or_else(|| Error::Internal("the store does not say which one it is".to_owned()))?)
         }
         StoreQuestion::Session(_) => {
-            let (head, turn, pending) = (replies.next(), replies.one("turns", turn), replies.all("interrupts", stored));
+            let (head, pending) = (replies.next(), replies.all("interrupts", stored));
             let Some(head) = head.first() else { return Ok(Answer::Session(None)) };
+            let mut newest = PostgresCells::after(TURN_OF_SLICE, "turns", head);
+            let turn = match newest.plain::<Option<i64>>()? {
+                None => Ok(None),
+                Some(_) => {
+                    newest.rewind();
+                    turn(&mut newest).map(Some)
+                }
+            };
             let mut cells = PostgresCells::new("sessions", head);
             let version = Version { count: cells.number()?, token: cells.plain::<i64>()?.cast_unsigned() };
             let latest = cells.plain::<Option<i64>>()?.map(Timestamp::from_millis);

@@ -10,6 +10,7 @@ use super::cells::PostgresCells;
 use super::connection::{Connection, Frame, SqlCall};
 use super::linking::Horizon;
 use super::pool::ConnectionPool;
+use super::writing::CommitCalls;
 use super::{PgAddress, lists, opening, sql, writing};
 use crate::domain::Error;
 use crate::domain::audit::Head;
@@ -272,8 +273,12 @@ impl Inner {
         if changes.is_empty() {
             return Ok(Committed::Yes { events: Vec::new() });
         }
-        let (calls, events) = writing::calls(&changes, &self.forms)?;
-        match self.pool.run(Frame::Commit, calls).await {
+        let CommitCalls { calls, events, looks_at_member } = writing::calls(&changes, &self.forms, self.pool.member())?;
+        let made = match looks_at_member {
+            true => self.pool.run_guarded(calls).await,
+            false => self.pool.run(Frame::Commit, calls).await,
+        };
+        match made {
             Ok(replies) => {
                 let numbers = events.and_then(|index| replies.get(index)).map(Vec::as_slice).unwrap_or_default();
                 let number = |row| rows::Cells::number(&mut PostgresCells::new("events", row));

@@ -11,12 +11,18 @@ use crate::store::rows::{Cells, Plain};
 pub(super) struct PostgresCells<'a> {
     table: &'static str,
     row: &'a Row,
+    first: usize,
     next: usize,
 }
 
 impl<'a> PostgresCells<'a> {
     pub(super) fn new(table: &'static str, row: &'a Row) -> Self {
-        Self { table, row, next: 0 }
+        Self::after(0, table, row)
+    }
+
+    /// Those that come after as many others.
+    pub(super) fn after(first: usize, table: &'static str, row: &'a Row) -> Self {
+        Self { table, row, first, next: first }
     }
 }
 
@@ -29,7 +35,7 @@ impl Cells for PostgresCells<'_> {
     }
 
     fn rewind(&mut self) {
-        self.next = 0;
+        self.next = self.first;
     }
 
     fn malformed(&self, why: impl Display) -> Error {

@@ -26,7 +26,10 @@ const MOST_PREPARED: usize = 512;
 /// cheaper than those of which it knows nothing, and would plan much of what a commit writes anew for ever. Such a plan stays
 /// until the table is analysed, and one that was made while the table was small must not look at all of it until then. What
 /// has no index counts as very dear thereby, which is no reason to compile it.
-const PLANNED_ONCE: &str = "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off";
+pub(super) const PLANNED_ONCE: &str =
+    "SET plan_cache_mode = force_generic_plan; SET enable_seqscan = off; SET jit = off";
+/// The limits of every transaction of a connection; see [`Frame::begin`].
+const LIMITED: &str = "SET lock_timeout = 2000; SET idle_in_transaction_session_timeout = 4500";
 
 /// A statement with its parameters.
 pub(super) struct SqlCall {
@@ -58,20 +61,24 @@ pub(super) enum Frame {
 }
 
 impl Frame {
-    /// Whatever the server's own defaults are. The limits are the transaction's own, so that they hold behind a pooler too:
-    /// what is cut off in the middle is over for the database before it is for anybody who waits for its rows; nobody waits
-    /// for a lock, nor reads, longer than whoever asked for it does. A commit that has what it needs is given its time.
-    fn begin(self) -> &'static str {
-        match self {
-            Self::Snapshot => {
+    /// Whatever the server's own defaults are. What is cut off in the middle is over for the database before it is for anybody
+    /// who waits for its rows; nobody waits for a lock, nor reads, longer than whoever asked for it does. A commit that has what
+    /// it needs is given its time. Behind a pooler these limits are the transaction's own, each time.
+    fn begin(self, is_pooled: bool) -> &'static str {
+        match (self, is_pooled) {
+            (Self::Snapshot, false) => {
+                "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 4500"
+            }
+            (Self::Commit, false) => "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE",
+            (Self::Snapshot, true) => {
                 "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 4500; \
                  SET LOCAL idle_in_transaction_session_timeout = 4500"
             }
-            Self::Commit => {
+            (Self::Commit, true) => {
                 "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = 2000; \
                  SET LOCAL idle_in_transaction_session_timeout = 4500"
             }
-            Self::Beat => {
+            (Self::Beat, _) => {
                 "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = 1000; \
                  SET LOCAL synchronous_commit = off; SET LOCAL idle_in_transaction_session_timeout = 4500"
             }
@@ -186,7 +193,7 @@ impl Connection {
     pub(super) async fn open(address: &PgAddress) -> Result<Self, tokio_postgres::Error> {
         let client = address.connect().await?;
         if !address.is_pooled() {
-            client.batch_execute(PLANNED_ONCE).await?;
+            client.batch_execute(&format!("{PLANNED_ONCE}; {LIMITED}")).await?;
         }
         Ok(Self { client, address: address.clone(), prepared: HashMap::new(), is_over: false })
     }
@@ -239,7 +246,7 @@ impl Connection {
         }
         let (client, prepared) = (&self.client, &self.prepared);
         let mut replies: Vec<Reply<'_>> = Vec::with_capacity(calls.len() + 2);
-        replies.push(Reply::Waiting(Box::pin(simple(client, frame.begin()))));
+        replies.push(Reply::Waiting(Box::pin(simple(client, frame.begin(is_pooled)))));
         for call in &calls {
             if is_pooled {
                 replies.push(Reply::Waiting(Box::pin(query_unprepared(client, call))));
@@ -287,7 +294,7 @@ impl Connection {
         let preparing = missing.iter().map(|sql| client.prepare(sql));
         // Each is sent when it is looked at first, in this order.
         let (begun, statements, ended) =
-            join!(simple(client, frame.begin()), try_join_all(preparing), simple(client, "COMMIT"));
+            join!(simple(client, frame.begin(false)), try_join_all(preparing), simple(client, "COMMIT"));
         let statements = begun.and(statements).and_then(|statements| ended.map(|_| statements));
         let statements = statements.map_err(|error| CallFailure::of(&error))?;
         let known: Vec<(String, Statement)> = missing.into_iter().map(str::to_owned).zip(statements).collect();

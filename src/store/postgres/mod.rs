@@ -9,6 +9,7 @@ pub mod adopting;
 mod asking;
 mod backend;
 mod cells;
+mod columns;
 mod connection;
 pub(in crate::store) mod copying;
 mod doorbell;

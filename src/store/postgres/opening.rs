@@ -164,7 +164,9 @@ impl ServerState {
 /// Runs every migration after the first `done`, in one transaction, unless somebody else does so at this moment.
 async fn make(address: &PgAddress, connection: &mut Connection, done: usize) -> Result<(), OpenError> {
     let migrations = MIGRATIONS.get(done..).unwrap_or_default().concat();
-    let script = format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE;\n{migrations}\nCOMMIT");
+    // It may wait for whoever works with the tables.
+    let begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = DEFAULT";
+    let script = format!("{begin};\n{migrations}\nCOMMIT");
     let Err(failed) = connection.script(&script).await else { return Ok(()) };
     // What failed may have left its transaction open.
     connection.script("ROLLBACK").await.map_err(|failed| failed_text(address, &failed))?;

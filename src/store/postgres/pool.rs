@@ -69,6 +69,11 @@ impl ConnectionPool {
         }
     }
 
+    /// Makes a commit of calls that look themselves whether whoever commits is alive.
+    pub(super) async fn run_guarded(self: &Arc<Self>, calls: Vec<SqlCall>) -> Result<Vec<Vec<Row>>, CallFailure> {
+        self.make(Frame::Commit, calls).await
+    }
+
     async fn make(self: &Arc<Self>, frame: Frame, calls: Vec<SqlCall>) -> Result<Vec<Vec<Row>>, CallFailure> {
         let (pool, place) = (Arc::clone(self), self.place(frame).await?);
         let made = tokio::spawn(async move {

@@ -2,8 +2,8 @@
 
 use uuid::Uuid;
 
+use super::columns::RowColumns;
 use super::connection::SqlCall;
-use super::param::{Param, SqlParam};
 use super::sql;
 use crate::domain::audit::Deed;
 use crate::domain::event::{EventBody, StoredEvent};
@@ -24,61 +24,23 @@ pub(super) const ORDINAL_BITS: u32 = 12;
 /// How many events, or deeds, one transaction can have.
 pub(super) const MOST_NUMBERED: usize = 1 << ORDINAL_BITS;
 
-/// Rows on their way into columns.
-struct Columns<'r, R>(&'r [R], Vec<Param>);
-
-impl<'r, R> Columns<'r, R> {
-    fn of(rows: &'r [R]) -> Self {
-        Self(rows, Vec::new())
-    }
-
-    fn plain<T>(mut self, cell: impl Fn(&'r R) -> T) -> Self
-    where
-        Vec<T>: SqlParam + 'static,
-    {
-        self.1.push(Box::new(self.0.iter().map(cell).collect::<Vec<T>>()));
-        self
-    }
-
-    /// Free text.
-    fn text(self, cell: impl Fn(&'r R) -> &'r str) -> Self {
-        self.plain(|row| without_nulls(cell(row)).into_owned())
-    }
-
-    fn text_or_none(self, cell: impl Fn(&'r R) -> Option<&'r str>) -> Self {
-        self.plain(|row| cell(row).map(|text| without_nulls(text).into_owned()))
-    }
-
-    /// JSON, which may nest too deeply.
-    fn json<T>(mut self, cell: impl Fn(&'r R) -> Result<T, Error>) -> Result<Self, Error>
-    where
-        Vec<T>: SqlParam + 'static,
-    {
-        self.1.push(Box::new(self.0.iter().map(cell).collect::<Result<Vec<T>, Error>>()?));
-        Ok(self)
-    }
-
-    fn time(self, cell: impl Fn(&'r R) -> Timestamp) -> Self {
-        self.plain(|row| cell(row).millis())
-    }
-
-    fn time_or_none(self, cell: impl Fn(&'r R) -> Option<Timestamp>) -> Self {
-        self.plain(|row| cell(row).map(Timestamp::millis))
-    }
-
-    fn call(self, sql: &'static str) -> SqlCall {
-        SqlCall::new(sql, self.1)
-    }
+/// The calls of a commit.
+pub(super) struct CommitCalls {
+    pub(super) calls: Vec<SqlCall>,
+    /// Which of them gives the numbers of the events.
+    pub(super) events: Option<usize>,
+    /// Whether one of them looks whether the `member` that commits is alive.
+    pub(super) looks_at_member: bool,
 }
 
-/// The calls of a commit, and which of them gives the numbers of the events.
-pub(super) fn calls(changes: &Changes, forms: &KeptForms) -> Result<(Vec<SqlCall>, Option<usize>), Error> {
+/// The calls of a commit of `member`.
+pub(super) fn calls(changes: &Changes, forms: &KeptForms, member: Option<Uuid>) -> Result<CommitCalls, Error> {
     let told = changes.entries.iter().filter_map(|entry| Some(entry.told? + 1)).max().unwrap_or_default();
     if told.max(changes.event_places().last().map_or(0, |last| last + 1)).max(changes.deeds.len()) > MOST_NUMBERED {
         return Err(Error::Internal(format!("more than {MOST_NUMBERED} events at once cannot be stored")));
     }
     let mut calls = Vec::new();
-    sessions(&changes.sessions, &changes.turns, &mut calls)?;
+    let looks_at_member = sessions(&changes.sessions, &changes.turns, member, &mut calls)?;
     messages(changes, &mut calls)?;
     turns(&changes.turns, &mut calls)?;
     entries(changes, &mut calls)?;
@@ -96,12 +58,17 @@ pub(super) fn calls(changes: &Changes, forms: &KeptForms) -> Result<(Vec<SqlCall
     if !changes.deeds.is_empty() {
         calls.push(deed_rows(&changes.deeds)?);
     }
-    Ok((calls, events))
+    Ok(CommitCalls { calls, events, looks_at_member })
 }
 
 /// The sessions: those that are compared in the order of their ids, so that two servers cannot wait for each other; those
-/// that are new in the order in which they were made.
-fn sessions(changes: &[SessionChange], turns: &[TurnChange], calls: &mut Vec<SqlCall>) -> Result<(), Error> {
+/// that are new in the order in which they were made. Whether what compares them looks at `member` too.
+fn sessions(
+    changes: &[SessionChange],
+    turns: &[TurnChange],
+    member: Option<Uuid>,
+    calls: &mut Vec<SqlCall>,
+) -> Result<bool, Error> {
     let claimed = |change: &SessionChange| {
         let claimed = turns.iter().rev().find(|turn| turn.turn.session_id == change.id && turn.owner.is_some());
         claimed.and_then(|turn| turn.owner).map(|owner| owner.0)
@@ -128,20 +95,20 @@ fn sessions(changes: &[SessionChange], turns: &[TurnChange], calls: &mut Vec<Sql
         let columns = session_columns(&written)?;
         let columns =
             columns.plain(|row| rows::integer(seen(row.1).count)).plain(|row| seen(row.1).token.cast_signed());
-        calls.push(columns.call(sql!("sessions/write")));
+        calls.push(columns.and(member).call(sql!("sessions/write")));
     }
     if !kept.is_empty() {
-        let columns = Columns::of(&kept)
+        let columns = RowColumns::of(&kept)
             .plain(|row| row.0.id.0)
             .plain(|row| rows::integer(row.0.next.count))
             .plain(|row| row.0.next.token.cast_signed())
             .plain(|row| row.1)
             .plain(|row| rows::integer(seen(row.0).count))
             .plain(|row| seen(row.0).token.cast_signed());
-        calls.push(columns.call(sql!("sessions/keep")));
+        calls.push(columns.and(member).call(sql!("sessions/keep")));
     }
     if !deleted.is_empty() {
-        let columns = Columns::of(&deleted)
+        let columns = RowColumns::of(&deleted)
             .plain(|change| change.id.0)
             .plain(|change| rows::integer(seen(change).count))
             .plain(|change| seen(change).token.cast_signed());
@@ -153,15 +120,15 @@ fn sessions(changes: &[SessionChange], turns: &[TurnChange], calls: &mut Vec<Sql
     if !new.is_empty() {
         calls.push(session_columns(&new)?.call(sql!("sessions/insert")));
     }
-    Ok(())
+    Ok(member.is_some() && !(written.is_empty() && kept.is_empty()))
 }
 
 type GuardedSession<'c> = (&'c Session, &'c SessionChange, Option<Uuid>);
 
-fn session_columns<'r, 'c>(sessions: &'r [GuardedSession<'c>]) -> Result<Columns<'r, GuardedSession<'c>>, Error> {
+fn session_columns<'r, 'c>(sessions: &'r [GuardedSession<'c>]) -> Result<RowColumns<'r, GuardedSession<'c>>, Error> {
     let mut phases: Vec<PhaseColumns> =
         sessions.iter().map(|row| PhaseColumns::of(&row.0.phase)).collect::<Result<_, _>>()?;
-    let columns = Columns::of(sessions)
+    let columns = RowColumns::of(sessions)
         .plain(|row| row.0.id.0)
         .text(|row| &row.0.agent)
         .time(|row| row.0.created_at)
@@ -175,7 +142,7 @@ fn session_columns<'r, 'c>(sessions: &'r [GuardedSession<'c>]) -> Result<Columns
     let text = |text: Option<String>| text.map(|text| without_nulls(&text).into_owned());
     params.push(Box::new(phases.iter_mut().map(|phase| text(phase.failure_code.take())).collect::<Vec<_>>()));
     params.push(Box::new(phases.iter_mut().map(|phase| text(phase.failure_message.take())).collect::<Vec<_>>()));
-    let columns = Columns(sessions, params)
+    let columns = RowColumns(sessions, params)
         .json(|row| rows::list_or_none(&row.0.rules))?
         .json(|row| rows::list_or_none(&row.0.grants))?
         .json(|row| rows::json_or_none(row.0.webhook.as_ref()))?
@@ -190,14 +157,19 @@ fn messages(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
     if changes.messages.is_empty() {
         return Ok(());
     }
-    let cut = Columns::of(&changes.messages).plain(|row| row.0.0).plain(|row| rows::count(row.1));
-    calls.push(cut.call(sql!("messages/delete_from")));
+    // What a session has that is new in this commit, went with the one before it.
+    let is_there = |id| changes.sessions.iter().any(|it| it.id == id && it.seen.is_some() && !it.row.is_replaced());
+    let cut: Vec<_> = changes.messages.iter().filter(|row| is_there(row.0)).collect();
+    if !cut.is_empty() {
+        let columns = RowColumns::of(&cut).plain(|row| row.0.0).plain(|row| rows::count(row.1));
+        calls.push(columns.call(sql!("messages/delete_from")));
+    }
     let mut new = Vec::new();
     for (session, first, messages) in &changes.messages {
         new.extend((*first..).zip(messages).map(|(index, message)| (session.0, index, message)));
     }
     if !new.is_empty() {
-        let columns = Columns::of(&new)
+        let columns = RowColumns::of(&new)
             .plain(|row| row.0)
             .plain(|row| rows::count(row.1))
             .json(|row| rows::json(&row.2.without_nulls()))?;
@@ -209,7 +181,7 @@ fn messages(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
 fn turns(changes: &[TurnChange], calls: &mut Vec<SqlCall>) -> Result<(), Error> {
     let (new, others): (Vec<&TurnChange>, Vec<&TurnChange>) = changes.iter().partition(|change| change.is_new);
     if !new.is_empty() {
-        let columns = Columns::of(&new)
+        let columns = RowColumns::of(&new)
             .plain(|row| row.turn.id.0)
             .plain(|row| row.turn.session_id.0)
             .json(|row| rows::json(&row.turn.message.without_nulls()))?
@@ -219,14 +191,21 @@ fn turns(changes: &[TurnChange], calls: &mut Vec<SqlCall>) -> Result<(), Error> 
         calls.push(state(columns)?.call(sql!("turns/insert")));
     }
     if !others.is_empty() {
-        let columns = Columns::of(&others).plain(|row| row.turn.id.0).plain(|row| row.turn.session_id.0);
-        calls.push(state(columns)?.call(sql!("turns/update")));
+        calls.push(state(RowColumns::of(&others).plain(|row| row.turn.id.0))?.call(sql!("turns/update")));
+    }
+    let moving: Vec<&TurnChange> = others.into_iter().filter(|change| change.moves_due).collect();
+    if !moving.is_empty() {
+        let columns = RowColumns::of(&moving)
+            .plain(|row| row.turn.session_id.0)
+            .plain(|row| row.turn.id.0)
+            .plain(|row| StateColumns::of(&row.turn.life.state).suspended_code.is_some());
+        calls.push(columns.call(sql!("interrupts/move_due")));
     }
     Ok(())
 }
 
 /// What changes of a turn.
-fn state<'r>(columns: Columns<'r, &'r TurnChange>) -> Result<Columns<'r, &'r TurnChange>, Error> {
+fn state<'r>(columns: RowColumns<'r, &'r TurnChange>) -> Result<RowColumns<'r, &'r TurnChange>, Error> {
     let of = |row: &&'r TurnChange| StateColumns::of(&row.turn.life.state);
     let columns = columns
         .plain(|row| row.owner.map(|owner| owner.0))
@@ -252,7 +231,7 @@ fn entries(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
     for entry in &changes.entries {
         new.push((entry, EntryColumns::of(&entry.entry.entry)?));
     }
-    let columns = Columns::of(&new)
+    let columns = RowColumns::of(&new)
         .plain(|row| row.0.session.0)
         .plain(|row| row.0.turn.0)
         .plain(|row| rows::integer(row.0.index))
@@ -285,11 +264,11 @@ fn interrupts(changes: &[(Interrupt, bool)], forms: &KeptForms, calls: &mut Vec<
 fn interrupt_columns<'r, 'i>(
     interrupts: &'r [&'i Interrupt],
     forms: &KeptForms,
-) -> Result<Columns<'r, &'i Interrupt>, Error> {
+) -> Result<RowColumns<'r, &'i Interrupt>, Error> {
     let is_built_in = |row: &Interrupt| {
         row.response_schema.is_some() && row.response_schema == answer::built_in_schema(row.into(), forms)
     };
-    let columns = Columns::of(interrupts)
+    let columns = RowColumns::of(interrupts)
         .plain(|row| row.interrupt_id.0)
         .plain(|row| row.session_id.0)
         .plain(|row| row.turn_id.0)
@@ -342,7 +321,7 @@ fn set_aside(changes: &Changes, calls: &mut Vec<SqlCall>) {
 
 fn others(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
     if !changes.replies.is_empty() {
-        let columns = Columns::of(&changes.replies)
+        let columns = RowColumns::of(&changes.replies)
             .text(|row| &row.0)
             .text(|row| &row.1)
             .text(|row| &row.2.request_digest)
@@ -351,18 +330,18 @@ fn others(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
         calls.push(columns.call(sql!("replies/upsert")));
     }
     if !changes.carried.is_empty() {
-        let columns = Columns::of(&changes.carried)
+        let columns = RowColumns::of(&changes.carried)
             .plain(|row| row.0.0)
             .plain(|row| row.1.left_at.as_ref().map(|stand| rows::count(stand.entries)))
             .text_or_none(|row| row.1.left_at.as_ref().map(|stand| stand.digest.as_str()));
         calls.push(columns.call(sql!("carried_turns/upsert")));
     }
     if !changes.revoked_keys.is_empty() {
-        let columns = Columns::of(&changes.revoked_keys).plain(|row| row.0.0).time(|row| row.1);
+        let columns = RowColumns::of(&changes.revoked_keys).plain(|row| row.0.0).time(|row| row.1);
         calls.push(columns.call(sql!("keys/revoke")));
     }
     if !changes.keys.is_empty() {
-        let columns = Columns::of(&changes.keys)
+        let columns = RowColumns::of(&changes.keys)
             .plain(|key| key.key_id.0)
             .text(|key| &key.name)
             .json(|key| rows::json(&key.scopes))?
@@ -374,11 +353,11 @@ fn others(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
         calls.push(columns.call(sql!("keys/insert")));
     }
     if !changes.deleted_sign_ins.is_empty() {
-        let columns = Columns::of(&changes.deleted_sign_ins).plain(|token| token.bytes().to_vec());
+        let columns = RowColumns::of(&changes.deleted_sign_ins).plain(|token| token.bytes().to_vec());
         calls.push(columns.call(sql!("sign_ins/delete")));
     }
     if !changes.sign_ins.is_empty() {
-        let columns = Columns::of(&changes.sign_ins)
+        let columns = RowColumns::of(&changes.sign_ins)
             .plain(|row| row.token.bytes().to_vec())
             .plain(|row| row.key.bytes().to_vec())
             .time(|row| row.ends_at);
@@ -388,7 +367,7 @@ fn others(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
         None => {}
         Some(PolicyChange::Removed) => calls.push(SqlCall::new(sql!("policy/delete"), vec![])),
         Some(PolicyChange::Pushed(policy)) => {
-            let columns = Columns::of(std::slice::from_ref(policy))
+            let columns = RowColumns::of(std::slice::from_ref(policy))
                 .text(|policy| &policy.text)
                 .text(|policy| &policy.digest)
                 .time(|policy| policy.pushed_at)
@@ -407,7 +386,7 @@ fn notices(changes: &Changes, calls: &mut Vec<SqlCall>) {
     let new: Vec<&Notice> =
         changes.notices.iter().filter(|change| change.seen.is_none()).map(|change| &change.notice).collect();
     if !new.is_empty() {
-        let body = Columns::of(&new).text_or_none(|row| row.body.as_deref());
+        let body = RowColumns::of(&new).text_or_none(|row| row.body.as_deref());
         let params = [standing(notice_ids(&new)).1, body.1, told(&new).1];
         calls.push(SqlCall::new(sql!("outbox/insert"), params.into_iter().flatten().collect()));
     }
@@ -415,20 +394,20 @@ fn notices(changes: &Changes, calls: &mut Vec<SqlCall>) {
         changes.notices.iter().filter_map(|change| Some((change.seen.as_ref()?, &change.notice))).collect();
     if !others.is_empty() {
         let (seen, notices): (Vec<&Notice>, Vec<&Notice>) = others.iter().copied().unzip();
-        let kept = Columns::of(&others).plain(|(seen, notice)| seen.body == notice.body);
+        let kept = RowColumns::of(&others).plain(|(seen, notice)| seen.body == notice.body);
         // What is large is not written again with each try.
         let body = kept.text_or_none(|(seen, notice)| notice.body.as_deref().filter(|_| seen.body != notice.body));
-        let params = [standing(notice_ids(&seen)).1, standing(Columns::of(&notices)).1, body.1, told(&notices).1];
+        let params = [standing(notice_ids(&seen)).1, standing(RowColumns::of(&notices)).1, body.1, told(&notices).1];
         calls.push(SqlCall::new(sql!("outbox/update"), params.into_iter().flatten().collect()));
     }
 }
 
-fn notice_ids<'r, 'n>(notices: &'r [&'n Notice]) -> Columns<'r, &'n Notice> {
-    Columns::of(notices).plain(|row| row.id.event).plain(|row| i64::from(row.id.reminder))
+fn notice_ids<'r, 'n>(notices: &'r [&'n Notice]) -> RowColumns<'r, &'n Notice> {
+    RowColumns::of(notices).plain(|row| row.id.event).plain(|row| i64::from(row.id.reminder))
 }
 
 /// Where notices stand: what of them is compared.
-fn standing<'r, 'n>(columns: Columns<'r, &'n Notice>) -> Columns<'r, &'n Notice> {
+fn standing<'r, 'n>(columns: RowColumns<'r, &'n Notice>) -> RowColumns<'r, &'n Notice> {
     columns
         .text(|row| row.status.as_str())
         .plain(|row| row.leased)
@@ -437,8 +416,8 @@ fn standing<'r, 'n>(columns: Columns<'r, &'n Notice>) -> Columns<'r, &'n Notice>
 }
 
 /// What notices tell, and what came of that.
-fn told<'r, 'n>(notices: &'r [&'n Notice]) -> Columns<'r, &'n Notice> {
-    Columns::of(notices)
+fn told<'r, 'n>(notices: &'r [&'n Notice]) -> RowColumns<'r, &'n Notice> {
+    RowColumns::of(notices)
         .plain(|row| row.session_id.0)
         .plain(|row| row.interrupt_id.map(|id| id.0))
         .text(|row| row.event.as_str())
@@ -460,7 +439,7 @@ fn event_rows(changes: &Changes) -> SqlCall {
         EventBody::Session { .. } => None,
         EventBody::Interrupt { interrupt_id, .. } | EventBody::Hold { interrupt_id, .. } => Some(interrupt_id.0),
     };
-    let Columns(all, mut params) = Columns::of(&changes.events)
+    let RowColumns(all, mut params) = RowColumns::of(&changes.events)
         .plain(|row| row.0.session_id.0)
         .text(status)
         .plain(interrupt)
@@ -470,11 +449,11 @@ fn event_rows(changes: &Changes) -> SqlCall {
         })
         .time(|row| row.1);
     params.push(Box::new(changes.event_places().into_iter().map(rows::count).collect::<Vec<i64>>()));
-    Columns(all, params).call(sql!("events/insert"))
+    RowColumns(all, params).call(sql!("events/insert"))
 }
 
 fn deed_rows(deeds: &[(Deed, Timestamp)]) -> Result<SqlCall, Error> {
-    let columns = Columns::of(deeds)
+    let columns = RowColumns::of(deeds)
         .time(|row| row.1)
         .text(|row| row.0.action.as_str())
         .plain(|row| row.0.session_id.map(|id| id.0))

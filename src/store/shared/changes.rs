@@ -82,6 +82,13 @@ pub enum RowChange {
     Replaced(Box<Session>),
 }
 
+impl RowChange {
+    /// Whether what the session had went with its row.
+    pub fn is_replaced(&self) -> bool {
+        matches!(self, Self::Replaced(_))
+    }
+}
+
 /// A turn that is new, or is another one now.
 #[derive(Debug, Clone)]
 pub struct TurnChange {
@@ -93,6 +100,9 @@ pub struct TurnChange {
     pub entries: u64,
     /// Whose it is from now on ([`TurnOwner::NOBODY`]: whoever claims it); `None` leaves that as it is.
     pub owner: Option<TurnOwner>,
+    /// Whether it is suspended from now on, or no longer: nobody could be told of an expiry meanwhile, so its pending
+    /// interrupts are due only while it is not.
+    pub moves_due: bool,
 }
 
 /// A notice that is new, or is another one now. It outlives its session, and with it what the session is compared by: it is

@@ -305,13 +305,15 @@ impl TurnWriter for JobTransaction<'_> {
     }
 
     fn hold_interrupts(&mut self, turn: TurnId) -> Result<(), Error> {
-        // Whoever stores the turn sees that it is suspended.
-        self.inner.hold_interrupts(turn)
+        self.inner.hold_interrupts(turn)?;
+        self.notes.move_due(turn);
+        Ok(())
     }
 
     fn release_interrupts(&mut self, turn: TurnId) -> Result<(), Error> {
-        // The same.
-        self.inner.release_interrupts(turn)
+        self.inner.release_interrupts(turn)?;
+        self.notes.move_due(turn);
+        Ok(())
     }
 
     fn note_turn(&mut self, id: TurnId, impure_at: Option<String>, warnings: Vec<String>) -> Result<(), Error> {

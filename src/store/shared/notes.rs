@@ -50,6 +50,7 @@ struct NotedTurn {
     id: TurnId,
     is_new: bool,
     owner: Option<TurnOwner>,
+    moves_due: bool,
 }
 
 impl Notes {
@@ -89,7 +90,7 @@ impl Notes {
 
     /// A turn is new.
     pub fn insert_turn(&mut self, id: TurnId) {
-        self.turns.push(NotedTurn { id, is_new: true, owner: None });
+        self.turns.push(NotedTurn { id, is_new: true, owner: None, moves_due: false });
     }
 
     /// A turn is another one now.
@@ -102,9 +103,14 @@ impl Notes {
         self.noted_turn(id).owner = Some(owner);
     }
 
+    /// A turn is suspended now, or no longer: what its interrupts are due for changes with it.
+    pub fn move_due(&mut self, id: TurnId) {
+        self.noted_turn(id).moves_due = true;
+    }
+
     fn noted_turn(&mut self, id: TurnId) -> &mut NotedTurn {
         let place = self.turns.iter().position(|turn| turn.id == id).unwrap_or_else(|| {
-            self.turns.push(NotedTurn { id, is_new: false, owner: None });
+            self.turns.push(NotedTurn { id, is_new: false, owner: None, moves_due: false });
             self.turns.len() - 1
         });
         &mut self.turns[place]
@@ -190,10 +196,11 @@ impl Notes {
             let row = state.sessions.get(id).ok_or_else(gone)?;
             changes.messages.push((id, first, row.messages.get(first..).unwrap_or_default().to_vec()));
         }
-        for NotedTurn { id, is_new, owner } in self.turns {
+        for NotedTurn { id, is_new, owner, moves_due } in self.turns {
             // It went with its session.
             let Some(row) = state.turns.get(id) else { continue };
-            changes.turns.push(TurnChange { turn: row.turn.clone(), is_new, entries: row.entries(), owner });
+            let (turn, entries) = (row.turn.clone(), row.entries());
+            changes.turns.push(TurnChange { turn, is_new, entries, owner, moves_due });
         }
         let interrupts = self.interrupts.into_iter();
         changes.interrupts =

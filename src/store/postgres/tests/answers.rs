@@ -9,7 +9,7 @@ use crate::domain::turn::{Life, TurnState};
 use crate::store::contract::fixture::*;
 use crate::store::query::{InterruptQuery, SessionQuery, TitledSession};
 use crate::store::record::{DueKind, StoredReply};
-use crate::store::shared::changes::{Changes, RowChange};
+use crate::store::shared::changes::{Changes, RowChange, TurnChange};
 use crate::store::shared::question::{Answer, StoreQuestion};
 use crate::store::upkeep::Upkeep;
 
@@ -107,11 +107,12 @@ async fn an_interrupt_is_due_unless_its_turn_is_suspended_or_it_was_set_aside() 
         seen += 1;
         commit(&store, Changes { sessions: vec![touched(1, seen, RowChange::Kept)], ..changes }).await;
     };
-    change(Changes { turns: vec![turn_change(life(suspended), false)], ..Changes::default() }).await;
+    let moving = |state| TurnChange { moves_due: true, ..turn_change(life(state), false) };
+    change(Changes { turns: vec![moving(suspended)], ..Changes::default() }).await;
     assert!(!is_due().await);
     change(Changes { interrupts: vec![(custom(1, 1), false)], ..Changes::default() }).await;
     assert!(!is_due().await);
-    change(Changes { turns: vec![turn_change(life(TurnState::UnderWay), false)], ..Changes::default() }).await;
+    change(Changes { turns: vec![moving(TurnState::UnderWay)], ..Changes::default() }).await;
     assert!(is_due().await);
     assert_eq!(store.next_due().await, Ok(Some(at(5000))));
     let aside = vec![(session_id(1), DueKind::Interrupt(interrupt_id(1)))];

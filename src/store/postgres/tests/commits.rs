@@ -1,11 +1,16 @@
 //! Commits, and those that come too late.
 
 use super::support::*;
+use crate::domain::Error;
+use crate::domain::audit::{Action, Deed};
 use crate::domain::status::Status;
 use crate::store::contract::fixture::*;
 use crate::store::postgres::connection::{Connection, Frame, SqlCall};
+use crate::store::postgres::servers::PostgresServers;
+use crate::store::shared::backend::Backend;
 use crate::store::shared::changes::{Changes, RowChange, SessionChange};
 use crate::store::shared::question::Version;
+use crate::store::shared::servers::{Registered, ServerKind, ServerRole, ServerRow, ServerRows};
 
 #[tokio::test]
 async fn what_has_moved_is_not_written_and_nothing_else_of_the_batch() {
@@ -34,6 +39,43 @@ async fn what_has_moved_is_not_written_and_nothing_else_of_the_batch() {
     // The connection is as good as before.
     commit(&store, Changes { sessions: vec![kept(version(1))], ..Changes::default() }).await;
     assert_eq!(slice(&store, 1).await.unwrap().version, version(9));
+}
+
+#[tokio::test]
+async fn whoever_is_dead_commits_nothing_whatever_it_is_of() {
+    let database = Database::new().await;
+    let store = database.store().await;
+    for number in [1, 2] {
+        store_session(&store, number).await;
+    }
+    let members = PostgresServers::new(database.address());
+    let me = ServerRow::of_this_process(ServerKind::Server, ServerRole::default());
+    assert_eq!(members.register(me.clone()).await, Ok(Registered::Yes));
+    store.commits_for(me.id);
+    let of = |number, seen, row| Changes { sessions: vec![touched(number, seen, row)], ..Changes::default() };
+    let written = |number| RowChange::Written(Box::new(session_in(number, Status::Idle)));
+    commit(&store, of(1, 1, RowChange::Kept)).await;
+    commit(&store, of(2, 1, written(2))).await;
+    // Alive, and too late.
+    assert!(is_moved(&store, of(1, 1, RowChange::Kept)).await);
+    members.leave(me.id).await.unwrap();
+    let changes = [
+        of(1, 2, RowChange::Kept),
+        of(2, 2, written(2)),
+        of(1, 2, RowChange::Deleted),
+        Changes { sessions: vec![new_session(session(3))], ..Changes::default() },
+        Changes { deeds: vec![(Deed::new(Action::KeyCreated), at(0))], ..Changes::default() },
+        // Dead, and too late: the first of both is what counts.
+        of(1, 1, RowChange::Kept),
+        of(2, 1, written(2)),
+    ];
+    for changes in changes {
+        let refused = store.commit(changes.clone()).await;
+        let Err(Error::StoreUnavailable(why)) = refused else { panic!("{refused:?}: {changes:?}") };
+        assert_eq!(why, "another server has taken the place of this one", "{changes:?}");
+    }
+    assert_eq!(slice(&store, 1).await.unwrap().version, version(2));
+    assert!(slice(&store, 3).await.is_none());
 }
 
 #[tokio::test]

@@ -36,16 +36,26 @@ async fn until_there_are(database: &Database, expected: i64, sql: &str) {
 #[tokio::test]
 async fn no_transaction_waits_for_ever_nor_stays_open_for_ever() {
     let database = Database::new().await;
-    let pool = database.store().await.pool();
-    let setting = async |frame: Frame, name: &str| {
-        text(&pool, frame, &format!("SELECT current_setting('{name}')")).await.unwrap()
-    };
-    assert_eq!(setting(Frame::Commit, "lock_timeout").await, "2s");
-    assert_eq!(setting(Frame::Commit, "idle_in_transaction_session_timeout").await, "4500ms");
-    // One that has what it needs is given its time: nobody could tell what came of it.
-    assert_eq!(setting(Frame::Commit, "statement_timeout").await, "0");
-    assert_eq!(setting(Frame::Snapshot, "statement_timeout").await, "4500ms");
-    assert_eq!(setting(Frame::Snapshot, "idle_in_transaction_session_timeout").await, "4500ms");
+    drop(database.store().await);
+    // Behind a pooler nothing may stay in a connection: there the limits are the transaction's own.
+    for options in ["", "&pooler=transaction"] {
+        let address = format!("{}{options}", database.text()).parse().unwrap();
+        let mut connection = Connection::open(&address).await.unwrap();
+        let mut setting = async |frame: Frame, name: &str| -> String {
+            let call = SqlCall::new(format!("SELECT current_setting('{name}')"), vec![]);
+            connection.run(frame, vec![call]).await.unwrap()[0][0].get(0)
+        };
+        for frame in [Frame::Snapshot, Frame::Commit, Frame::Beat] {
+            assert_eq!(setting(frame, "idle_in_transaction_session_timeout").await, "4500ms");
+        }
+        assert_eq!(setting(Frame::Snapshot, "statement_timeout").await, "4500ms");
+        assert_eq!(setting(Frame::Commit, "lock_timeout").await, "2s");
+        // One that has what it needs is given its time: nobody could tell what came of it.
+        assert_eq!(setting(Frame::Commit, "statement_timeout").await, "0");
+        // Nothing of a beat stays: a commit after it waits for its disk.
+        assert_eq!(setting(Frame::Beat, "synchronous_commit").await, "off");
+        assert_eq!(setting(Frame::Commit, "synchronous_commit").await, "on");
+    }
 }
 
 #[tokio::test]

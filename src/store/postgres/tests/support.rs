@@ -139,7 +139,7 @@ pub(super) fn touched(number: u128, seen: u64, row: RowChange) -> SessionChange 
 }
 
 pub(super) fn turn_change(turn: Turn, is_new: bool) -> TurnChange {
-    TurnChange { turn, is_new, entries: 0, owner: None }
+    TurnChange { turn, is_new, entries: 0, owner: None, moves_due: false }
 }
 
 /// Commits what must be committed: the numbers of its events.

@@ -1,4 +1,4 @@
--- Fails the whole transaction unless every one is as it was read.
+-- Fails the whole transaction unless every one is as it was read, and where the server that commits is dead (2201E).
 WITH held AS (
     UPDATE hitl.sessions s
     SET version = n.version, token = n.token, owner = coalesce(n.owner, s.owner)
@@ -6,4 +6,6 @@ WITH held AS (
     WHERE s.id = n.id AND s.version = n.seen_version AND s.token = n.seen_token
     RETURNING 1
 )
-SELECT 1 / (count(*) = cardinality($1))::int FROM held
+SELECT CASE WHEN $7::uuid IS NOT NULL THEN ln((SELECT count(*) FROM hitl.servers WHERE id = $7)) END,
+       1 / (count(*) = cardinality($1))::int
+FROM held
