@@ -70,7 +70,10 @@ _clients: WeakSet[Any] = WeakSet()
 
 
 def _traced(turn: Turn) -> _TracedTurn:
-    return _turns.setdefault(turn, _TracedTurn())
+    traced = _turns.get(turn)
+    if traced is None:
+        traced = _turns[turn] = _TracedTurn()
+    return traced
 
 
 def _turn_with(run_id: UUID | None) -> Turn | None:
@@ -114,10 +117,12 @@ def _only_waits(error: object) -> bool:
 
 
 def _is_tracer(handler: Any) -> bool:
+    if not isinstance(handler, _TracerCore):  # first: whether something fits a protocol takes longer to find out
+        return False
     if isinstance(handler, LangChainTracer):
         return True
     is_of_program = isinstance(handler, _StreamingCallbackHandler) or type(handler).__module__.startswith(_OF_LANGCHAIN)
-    return isinstance(handler, _TracerCore) and not is_of_program
+    return not is_of_program
 
 
 class _Silent(BaseCallbackHandler):
