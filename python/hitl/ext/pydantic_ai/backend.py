@@ -73,19 +73,18 @@ class StepBackend(JournalCallableOperationBackend[None]):
     def bind(self, operation: DurableOperation[Any, Any, Any]) -> BoundDurableOperation[Any, Any, Any]:
         """What calls an operation. Of a model's request how it is made is decided here: where it streams for us alone
         the run around it need not, which would replay for nobody what is shown already."""
-        if isinstance(operation.operation_id, ModelRequestId):
-            streaming = operation.operation_id.streaming
-            self._requests[streaming] = operation.handler
+        if not isinstance(operation.operation_id, ModelRequestId):
+            return super().bind(operation)
+        streaming, handler = operation.operation_id.streaming, operation.handler
+        self._requests[streaming] = handler
 
-            async def ask(params: Any) -> object:
-                can_stream = params.model_id is not None or self._can_stream  # any other comes here as one that can
-                request = self._requests.get((streaming or self._stream) and can_stream, operation.handler)
-                response = await request(params)
-                self._said = cast(ModelResponse, response)
-                return response
+        async def ask(params: Any) -> object:
+            can_stream = params.model_id is not None or self._can_stream  # any other comes here as one that can
+            response = await self._requests.get((streaming or self._stream) and can_stream, handler)(params)
+            self._said = cast(ModelResponse, response)
+            return response
 
-            operation = replace(operation, handler=ask)
-        return super().bind(operation)
+        return super().bind(replace(operation, handler=ask))
 
     async def execute(
         self,
