@@ -114,9 +114,10 @@ def _name_of(model: BaseChatModel) -> str:
 
 def _may_have(model: BaseChatModel, attribute: str) -> bool:
     """Whether a look for it may find something: pydantic takes long to say that a model has no such member."""
-    if attribute in vars(model) or model.__pydantic_extra__ or type(model).__getattr__ is not _ASKED:
+    kind: Any = type(model)
+    if attribute in vars(model) or model.__pydantic_extra__ or kind.__getattr__ is not _ASKED:
         return True
-    return any(attribute in vars(kind) for kind in type(model).__mro__)
+    return any(attribute in vars(each) for each in kind.__mro__)
 
 
 _ASKED: Final = getattr(BaseModel, "__getattr__", None)

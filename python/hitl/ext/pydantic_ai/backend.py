@@ -75,13 +75,16 @@ class StepBackend(JournalCallableOperationBackend[None]):
         the run around it need not, which would replay for nobody what is shown already."""
         if not isinstance(operation.operation_id, ModelRequestId):
             return super().bind(operation)
-        streaming, handler = operation.operation_id.streaming, operation.handler
+        streaming = operation.operation_id.streaming
+        handler: Callable[[Any], Awaitable[object]] = operation.handler
         self._requests[streaming] = handler
 
         async def ask(params: Any) -> object:
             can_stream = params.model_id is not None or self._can_stream  # any other comes here as one that can
-            response = await self._requests.get((streaming or self._stream) and can_stream, handler)(params)
-            self._said = cast(ModelResponse, response)
+            request = self._requests.get((streaming or self._stream) and can_stream, handler)
+            self._said = response = cast(ModelResponse, await request(params))
+            if self._stream and not can_stream:
+                _show_whole(response)
             return response
 
         return super().bind(replace(operation, handler=ask))
@@ -212,17 +215,31 @@ def may_pass(error: Exception) -> bool | float:
 
 async def show(_: RunContext[Any], events: AsyncIterable[AgentStreamEvent]) -> None:
     """Show what a model says, as it says it. Only the outermost agent speaks to the reader."""
+    if _is_shown():
+        turn = current_turn()
+        async for event in events:
+            _show(turn, *_said(event))
+
+
+def _show_whole(response: ModelResponse) -> None:
+    """The same of what a model has said at once."""
+    if _is_shown():
+        turn = current_turn()
+        for index, part in enumerate(response.parts):
+            _show(turn, *_said(PartStartEvent(index=index, part=part)))
+
+
+def _is_shown() -> bool:
     place = place_var.get()
     step = None if place is None else place.step
-    if step is None or step.kind != "model" or step.outer is not None:
-        return
-    turn = current_turn()
-    async for event in events:
-        content, reasoning = _said(event)
-        if content:
-            turn.delta({"content": content})
-        elif reasoning:
-            turn.delta({"reasoning": reasoning})
+    return step is not None and step.kind == "model" and step.outer is None
+
+
+def _show(turn: Turn, content: str | None, reasoning: str | None) -> None:
+    if content:
+        turn.delta({"content": content})
+    elif reasoning:
+        turn.delta({"reasoning": reasoning})
 
 
 def _said(event: AgentStreamEvent) -> tuple[str | None, str | None]:
