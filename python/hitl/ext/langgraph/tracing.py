@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import functools
 import hashlib
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 from uuid import UUID
-from weakref import WeakKeyDictionary, WeakSet, finalize, ref
+from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from langchain_core.callbacks import AsyncCallbackHandler, BaseCallbackHandler, manager
 from langchain_core.tracers._streaming import _StreamingCallbackHandler
@@ -52,8 +52,7 @@ class _TracedRuns:
 class _TracedTurn:
     """What is known of the runs of a turn in this process."""
 
-    def __init__(self, turn: Turn) -> None:
-        self.turn = ref(turn)
+    def __init__(self) -> None:
         self.begins: dict[UUID, SpanBegin] = {}
         """When they began."""
         self.sent: set[UUID] = set()
@@ -66,23 +65,12 @@ class _TracedTurn:
 
 
 _turns: WeakKeyDictionary[Turn, _TracedTurn] = WeakKeyDictionary()
-_turns_by_run: dict[UUID, ref[Turn]] = {}
-"""The runs of all turns that are in memory."""
+_turns_by_run: WeakValueDictionary[UUID, Turn] = WeakValueDictionary()
 _clients: WeakSet[Any] = WeakSet()
 
 
 def _traced(turn: Turn) -> _TracedTurn:
-    traced = _turns.get(turn)
-    if traced is None:
-        traced = _turns[turn] = _TracedTurn(turn)
-        finalize(turn, _forget, traced.begins).atexit = False
-    return traced
-
-
-def _forget(runs: Iterable[UUID]) -> None:
-    """The turn of these runs is gone. Once for all of them: to be told of each takes longer than to make it."""
-    for run in runs:
-        _turns_by_run.pop(run, None)
+    return _turns.setdefault(turn, _TracedTurn())
 
 
 def _turn_with(run_id: UUID | None) -> Turn | None:
@@ -90,8 +78,7 @@ def _turn_with(run_id: UUID | None) -> Turn | None:
     place = place_var.get()
     if place is not None:
         return turn_of(place)
-    of_run = None if run_id is None else _turns_by_run.get(run_id)
-    return None if of_run is None else of_run()
+    return None if run_id is None else _turns_by_run.get(run_id)
 
 
 def next_run_id() -> UUID:
@@ -103,9 +90,9 @@ def next_run_id() -> UUID:
     digest = int.from_bytes(hashlib.sha256(f"langchain {begin.name}".encode()).digest()[:10], "big")
     number = (begin.told_at // 1_000_000 << 80 | digest) & ~(0xF << 76 | 0x3 << 62)
     made = UUID(int=number | 0x7 << 76 | 0x2 << 62)
-    traced = _traced(turn_of(place))
-    traced.begins[made] = begin
-    _turns_by_run[made] = traced.turn
+    turn = turn_of(place)
+    _traced(turn).begins[made] = begin
+    _turns_by_run[made] = turn
     return made
 
 
@@ -127,12 +114,10 @@ def _only_waits(error: object) -> bool:
 
 
 def _is_tracer(handler: Any) -> bool:
-    if not isinstance(handler, _TracerCore):  # first: whether something fits a protocol takes longer to find out
-        return False
     if isinstance(handler, LangChainTracer):
         return True
     is_of_program = isinstance(handler, _StreamingCallbackHandler) or type(handler).__module__.startswith(_OF_LANGCHAIN)
-    return not is_of_program
+    return isinstance(handler, _TracerCore) and not is_of_program
 
 
 class _Silent(BaseCallbackHandler):
