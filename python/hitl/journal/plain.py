@@ -17,56 +17,49 @@ NOT_PLAIN: Final = object()
 
 def copy_plain(value: Any) -> Any:
     """A copy: both what the codec encodes the value as, and what it decodes that to. Or ``NOT_PLAIN``."""
-    try:
-        return _copy([value], -1)[0]
-    except _NotPlainError:
-        return NOT_PLAIN
-
-
-class _NotPlainError(Exception):
-    """Something in a value does not stand for itself."""
+    copied = _copy([value], -1)
+    return copied if copied is NOT_PLAIN else copied[0]
 
 
 def _copy(value: Any, depth: int) -> Any:
     """Of a list or a dict. What holds nothing is looked at in here: a call for each would take longer than the rest."""
     if depth > MAX_DEPTH:
-        raise _NotPlainError
+        return NOT_PLAIN
     kind = type(value)
     items: Any
     copied: Any
     if kind is dict:
         if TAG in value:
-            raise _NotPlainError
+            return NOT_PLAIN
         items, copied = value.items(), {}
     elif kind is list:
         items, copied = enumerate(value), [None] * len(value)
     else:
-        raise _NotPlainError
+        return NOT_PLAIN
     for key, item in items:
         if kind is dict and not (type(key) is str and key.isascii()):
-            raise _NotPlainError
-        is_a = type(item)
-        if is_a is str:
-            if not item.isascii():
-                _check_text(item)
-            copied[key] = item
-        elif item is None or is_a is bool:
-            copied[key] = item
+            return NOT_PLAIN
+        is_a, kept = type(item), item
+        if item is None or is_a is bool:
+            is_plain = True
+        elif is_a is str:
+            is_plain = item.isascii() or _is_text(item)
         elif is_a is int:
-            if not -INT_LIMIT <= item < INT_LIMIT:
-                raise _NotPlainError
-            copied[key] = item
+            is_plain = -INT_LIMIT <= item < INT_LIMIT
         elif is_a is float:
-            if not math.isfinite(item):
-                raise _NotPlainError
-            copied[key] = item
+            is_plain = math.isfinite(item)
         else:
-            copied[key] = _copy(item, depth + 1)
+            kept = _copy(item, depth + 1)
+            is_plain = kept is not NOT_PLAIN
+        if not is_plain:
+            return NOT_PLAIN
+        copied[key] = kept
     return copied
 
 
-def _check_text(text: str) -> None:
+def _is_text(text: str) -> bool:
     try:
         text.encode()
     except UnicodeEncodeError:
-        raise _NotPlainError from None
+        return False
+    return True

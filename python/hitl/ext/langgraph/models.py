@@ -115,7 +115,8 @@ def _name_of(model: BaseChatModel) -> str:
 def _may_have(model: BaseChatModel, attribute: str) -> bool:
     """Whether a look for it may find something: pydantic takes long to say that a model has no such member."""
     kind: Any = type(model)
-    if attribute in vars(model) or model.__pydantic_extra__ or kind.__getattr__ is not _ASKED:
+    extra = getattr(model, "__pydantic_extra__", None)  # of a model that was made without its __init__ there is none
+    if attribute in vars(model) or extra or getattr(kind, "__getattr__", None) is not _ASKED:
         return True
     return any(attribute in vars(each) for each in kind.__mro__)
 
