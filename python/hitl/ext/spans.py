@@ -28,8 +28,8 @@ class SpanBegin(NamedTuple):
     """When the turn was told of what was before it: the same in every replay, and no later."""
 
 
-_begun: WeakKeyDictionary[Turn, Counter[str]] = WeakKeyDictionary()
-_known: WeakKeyDictionary[Turn, dict[str, SpanBegin]] = WeakKeyDictionary()
+_begun: WeakKeyDictionary[Turn, tuple[Counter[str], dict[str, SpanBegin]]] = WeakKeyDictionary()
+"""How many have begun in each place of a turn, and those that are known, by name."""
 _lock = threading.Lock()  # plain functions of a turn run in threads
 
 
@@ -41,13 +41,16 @@ def begin_span(place: Place) -> SpanBegin:
     is_request = scope is not None and scope.kind == "model" and is_free
     where = f"{place.path}/{scope.attempt}" if scope is not None and is_request else place.path
     with _lock:
-        numbers = _begun.setdefault(turn, Counter())
+        begun = _begun.get(turn)
+        if begun is None:
+            begun = _begun[turn] = Counter(), {}
+        numbers, known = begun
         numbers[where] += 1
         number = numbers[where]
-    name = f"{turn.turn_id}/{_RERUN.sub('', where)}/{number}"
+    name = f"{turn.turn_id}/{_RERUN.sub('', where) if '#!' in where else where}/{number}"
     told_at = round(turn.order.wall_time * 1000) * 1_000_000  # a journal has milliseconds
     begin = SpanBegin(name, time.time_ns() if is_free else told_at, told_at)
-    return _known.setdefault(turn, {}).setdefault(name, begin)
+    return known.setdefault(name, begin)
 
 
 def is_told(turn: Turn) -> bool:

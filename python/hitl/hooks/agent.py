@@ -135,9 +135,9 @@ class Agent:
         else:
             raise RuntimeError("agent() would block the event loop; use: await agent.invoke_async(...)")
         # Late: a worker that serves the agent runs its turns by itself, and needs none of it.
-        from hitl.runs.blocking import blocking_loop
+        from hitl.runs.blocking import block_on
 
-        result: AgentResult = blocking_loop().run(self.invoke_async(prompt, invocation_state=invocation_state))
+        result: AgentResult = block_on(self.invoke_async(prompt, invocation_state=invocation_state))
         return result
 
     async def invoke_async(self, prompt: Prompt, *, invocation_state: dict[str, Any] | None = None) -> AgentResult:

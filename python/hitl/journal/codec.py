@@ -26,12 +26,9 @@ from uuid import UUID
 
 from hitl import _core
 from hitl.attachments import Attachment
+from hitl.journal.plain import INT_LIMIT, MAX_DEPTH, NOT_PLAIN, TAG, copy_plain
 
-_TAG = "$hitl"
-_INT_LIMIT = 1 << 63
 _PLAIN = (dict, list, tuple, str, int, float)
-# Deeper values would overflow the stack of some reader on the way; nothing sensible comes near it.
-_MAX_DEPTH = 100
 
 
 def encode(value: Any, path: str = "value") -> Any:
@@ -40,7 +37,8 @@ def encode(value: Any, path: str = "value") -> Any:
     TypeError for what cannot be stored, with the path to it (``path`` is what its text starts with); ValueError for
     values nested deeper than 100 levels, cycles included.
     """
-    return _encode(value, path, 0)
+    plain = copy_plain(value)
+    return _encode(value, path, 0) if plain is NOT_PLAIN else plain
 
 
 def decode(encoded: Any) -> Any:
@@ -51,7 +49,7 @@ def decode(encoded: Any) -> Any:
         return [decode(item) for item in encoded]
     if kind is not dict:
         return encoded
-    tag = encoded.get(_TAG)
+    tag = encoded.get(TAG)
     if tag is None:
         return {key: decode(item) for key, item in encoded.items()}
     decoder = _DECODERS.get(tag) if isinstance(tag, str) else None
@@ -98,11 +96,11 @@ def _encode(value: Any, path: str, depth: int) -> Any:
     if value is None or kind is bool:
         return value
     if kind is int:
-        return value if -_INT_LIMIT <= value < _INT_LIMIT else _tagged("int", hex(value))
+        return value if -INT_LIMIT <= value < INT_LIMIT else _tagged("int", hex(value))
     if kind is float:
         return value if math.isfinite(value) else _tagged("float", repr(value))
-    if depth > _MAX_DEPTH:
-        raise ValueError(f"{_shortened(path)} is nested deeper than {_MAX_DEPTH} levels, or contains itself")
+    if depth > MAX_DEPTH:
+        raise ValueError(f"{_shortened(path)} is nested deeper than {MAX_DEPTH} levels, or contains itself")
     depth += 1
     if kind is list:
         return [_encode(item, f"{path}[{index}]", depth) for index, item in enumerate(value)]
@@ -115,7 +113,7 @@ def _encode(value: Any, path: str, depth: int) -> Any:
 
 
 def _encode_dict(value: dict[Any, Any], path: str, depth: int) -> Any:
-    if _TAG not in value and all(type(key) is str and key.isascii() for key in value):
+    if TAG not in value and all(type(key) is str and key.isascii() for key in value):
         return {key: _encode(item, f"{path}.{key}", depth) for key, item in value.items()}
     pairs = [
         [_encode(key, f"key {key!r} of {path}", depth), _encode(item, f"{path}[{key!r}]", depth)]
@@ -221,7 +219,7 @@ def _encode_members(members: dict[str, Any], path: str, depth: int) -> dict[str,
 
 
 def _tagged(tag: str, value: Any) -> dict[str, Any]:
-    return {_TAG: tag, "value": value}
+    return {TAG: tag, "value": value}
 
 
 def _tagged_class(tag: str, kind: type, value: Any, path: str) -> dict[str, Any]:
@@ -235,7 +233,7 @@ def _tagged_class(tag: str, kind: type, value: Any, path: str) -> dict[str, Any]
             f"{_shortened(path)} is of the class {_class_name(kind)}, which cannot be found again by that name; "
             "define it at the top level of a module"
         )
-    return {_TAG: tag, "type": f"{module}:{name}", "value": value}
+    return {TAG: tag, "type": f"{module}:{name}", "value": value}
 
 
 def _refusal(kind: type, path: str) -> TypeError:
@@ -309,7 +307,7 @@ def _class_of(encoded: dict[str, Any], suits: Callable[[type], bool]) -> Any:
     except LookupError as error:
         raise ValueError(f"a stored value is of the class {module}.{qualname}, which is not there: {error}") from error
     if not (isinstance(found, type) and suits(found)):
-        raise ValueError(f"a stored value is of the class {module}.{qualname}, which is no {encoded[_TAG]} any more")
+        raise ValueError(f"a stored value is of the class {module}.{qualname}, which is no {encoded[TAG]} any more")
     return found
 
 

@@ -106,10 +106,10 @@ class ToolCallAgent(ReActAgent):
         else:
             raise RuntimeError("invoke() would block the event loop; use: await agent.ainvoke(...)")
         # Late: a worker that serves the agent runs its turns by itself, and needs none of it.
-        from hitl.runs.blocking import blocking_loop
+        from hitl.runs.blocking import block_on
 
         input = self._given(input)  # here: the loop's tasks do not see what this thread has set
-        result: dict[str, Any] = blocking_loop().run(self.ainvoke(input, config, context=context))
+        result: dict[str, Any] = block_on(self.ainvoke(input, config, context=context))
         return result
 
     async def ainvoke(

@@ -11,7 +11,7 @@ from hitl.runs.results import OutputT, RunResult
 from hitl.runs.running import Input, RunOptions, run
 from hitl.runs.stores import Store
 from hitl.runs.streaming import RunEvent, RunStream, stream
-from hitl.runs.thread_loop import blocking_loop as blocking_loop
+from hitl.runs.thread_loop import block_on as block_on
 from hitl.runs.thread_loop import refuse_on_a_loop
 from hitl.runs.turns import Formatter
 from hitl.turn.holding import DEFAULT_HOLD
@@ -56,7 +56,7 @@ def run_sync(
         hold=hold,
         replay_timeout=replay_timeout,
     )
-    return blocking_loop().run(coroutine)
+    return block_on(coroutine)
 
 
 @overload
@@ -121,7 +121,7 @@ class SyncRunStream(Generic[OutputT]):
 
     def __next__(self) -> RunEvent:
         refuse_on_a_loop("hitl.stream_sync()", "hitl.stream(...)")
-        event = blocking_loop().run(self._next())
+        event = block_on(self._next())
         if event is None:
             raise StopIteration
         return event
@@ -138,7 +138,7 @@ class SyncRunStream(Generic[OutputT]):
     def close(self) -> None:
         """Stop the run, if it goes on."""
         refuse_on_a_loop("close()", "hitl.stream(...) and its aclose()")
-        blocking_loop().run(self._stream.aclose())
+        block_on(self._stream.aclose())
 
     @property
     def result(self) -> RunResult[OutputT]:

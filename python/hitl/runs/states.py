@@ -14,7 +14,7 @@ from hitl.messages import ChatMessage
 from hitl.runs.code import code_of
 from hitl.runs.interrupts import Interrupt
 from hitl.runs.stores import Store, home_of, session_id, using
-from hitl.runs.thread_loop import blocking_loop, refuse_on_a_loop
+from hitl.runs.thread_loop import block_on, refuse_on_a_loop
 from hitl.turn.reasking import Reader
 
 if TYPE_CHECKING:
@@ -229,7 +229,7 @@ class RunState:
         """The same for programs without an event loop; RuntimeError where one runs."""
         refuse_on_a_loop("RunState.from_store_sync()", "await RunState.from_store(...)")
         loading = cls.from_store(agent, store, session, context=context, context_strategy=context_strategy)
-        return blocking_loop().run(loading)
+        return block_on(loading)
 
 
 def _context(core: _core.RunState, given: Any, strategy: ContextStrategy) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 from hitl import _core
 from hitl.journal.error_codec import without_passwords
 from hitl.runs.loop import LoopRuns
-from hitl.runs.thread_loop import blocking_loop, refuse_on_a_loop
+from hitl.runs.thread_loop import block_on, refuse_on_a_loop
 
 
 class Store:
@@ -43,7 +43,7 @@ class Store:
 
     def __enter__(self) -> Store:
         refuse_on_a_loop("with Store(...)", "async with Store(...)")
-        blocking_loop().run(self.open())
+        block_on(self.open())
         return self
 
     def __exit__(self, *exc_info: object) -> None:
@@ -93,7 +93,7 @@ class Store:
     def close_sync(self) -> None:
         """``close()`` for programs without an event loop; RuntimeError where one runs."""
         refuse_on_a_loop("Store.close_sync()", "await store.close()")
-        blocking_loop().run(self.close())
+        block_on(self.close())
 
     async def load(self, session: str, agent: str, code: str) -> _core.RunState | None:
         """The state of a session's open turn; not for users, who have ``RunState.from_store``."""

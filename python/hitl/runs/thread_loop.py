@@ -5,6 +5,10 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 _local = threading.local()
 
@@ -40,6 +44,21 @@ def blocking_loop() -> asyncio.Runner:
     if kept is None or kept.loop.is_closed():
         kept = _local.runner = _Runner()
     return kept.runner
+
+
+def block_on(coroutine: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine comes to, on this thread's loop.
+
+    Not as the result of the loop's own task: after each run asyncio looks what Ctrl-C does, and makes a text of what it
+    finds, that task with all of its result in it.
+    """
+    come_to: list[T] = []
+
+    async def keep() -> None:
+        come_to.append(await coroutine)
+
+    blocking_loop().run(keep())
+    return come_to[0]
 
 
 def refuse_on_a_loop(name: str, instead: str) -> None:

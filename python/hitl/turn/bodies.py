@@ -17,6 +17,7 @@ from hitl.journal.error_codec import decode_error
 from hitl.journal.outcomes import question as outcome_question
 from hitl.journal.outcomes import result_of as outcome_result
 from hitl.journal.outcomes import stored_as_json
+from hitl.journal.plain import NOT_PLAIN, copy_plain
 from hitl.journal.ports import InterruptRequest, StepIdentity
 from hitl.turn.order import Order
 from hitl.turn.places import AnyTurn, Place, StepScope, place_var
@@ -152,6 +153,7 @@ def _body_done(
     turn.left(task)
     scope.end()  # where it was cancelled before it began
     scope.done = True
+    scope.task = None  # whose context leads here: a ring for the garbage collector, with all that the body had
     if turn.bodies.get(scope.path) is scope:
         del turn.bodies[scope.path]
     value: Any = None
@@ -180,6 +182,10 @@ def _body_done(
 
 def _outcome(turn: _Turn, scope: StepScope, value: Any, error: BaseException | None) -> dict[str, Any]:
     if error is None:
+        plain = copy_plain(value)
+        if plain is not NOT_PLAIN:
+            scope.plain = {"value": plain}
+            return scope.plain
         try:
             return {"value": encode(value, f"result of {scope.kind} {scope.name!r}")}
         except (TypeError, ValueError) as unstorable:
@@ -189,9 +195,12 @@ def _outcome(turn: _Turn, scope: StepScope, value: Any, error: BaseException | N
     return turn.error_outcome(error)
 
 
-def opened(outcome: dict[str, Any], scope: StepScope | None) -> Any:
+def opened(outcome: dict[str, Any], scope: StepScope | None, *, is_kept: bool = True) -> Any:
+    """What an outcome is to whoever asked for the step. ``is_kept``: somebody holds on to it besides."""
     if "error" not in outcome:
-        return decode(outcome["value"])
+        # What was recorded of a plain value is its copy already, and nobody else has it.
+        is_copy = not is_kept and scope is not None and scope.plain is outcome
+        return outcome["value"] if is_copy else decode(outcome["value"])
     error = decode_error(outcome["error"])
     if scope is not None and scope.error is not None:
         # The class and arguments are those of the record; the traceback is only for people to read.

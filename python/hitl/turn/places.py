@@ -156,6 +156,7 @@ class StepScope:
         "over",
         "path",
         "pending",
+        "plain",
         "shown_as",
         "task",
         "tasks_made",
@@ -182,6 +183,8 @@ class StepScope:
         self.task: asyncio.Task[object] | None = None
         self.error: BaseException | None = None
         """What the body raised, for its traceback."""
+        self.plain: dict[str, Any] | None = None
+        """The outcome of the body, where its value stands for itself in the journal."""
         self.tasks_made = 0
         self.pending = 0
         """Callbacks of the free body that are scheduled and have not run."""
@@ -280,10 +283,12 @@ class Place:
         """The outcome of a step that an earlier run of this body has finished; None for one that is to be made."""
         return None if self._rerun is None else self._rerun.outcomes.get(self._in_first_run(path, self._rerun))
 
-    def finish(self, path: str, outcome: dict[str, Any]) -> None:
-        """A step that was made here has come to this."""
-        if self._rerun is not None:
-            self._rerun.outcomes[self._in_first_run(path, self._rerun)] = outcome
+    def finish(self, path: str, outcome: dict[str, Any]) -> bool:
+        """A step that was made here has come to this. Whether that is kept for another run of the body."""
+        if self._rerun is None:
+            return False
+        self._rerun.outcomes[self._in_first_run(path, self._rerun)] = outcome
+        return True
 
     def _in_first_run(self, path: str, rerun: Rerun) -> str:
         return path[len(self._prefix) :].replace(rerun.mark, "", 1) if rerun.mark else path[len(self._prefix) :]

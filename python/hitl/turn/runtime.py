@@ -261,9 +261,16 @@ class Turn:
     def has_rules_for(self, tool_name: str, arguments: dict[str, Any], *keys: str) -> bool:
         """Whether rules may have a say in this call, which needs no approval by itself and is made here and now.
         ``keys``: of its question and of its step, where they are named."""
+        if not self.may_have_rules:
+            return False
         place = self._here()
         paths = [self.names.numbered(place.keyed_step(key)) for key in keys] or [place.following_step()]
         return self._rule_changes.hold_for(tool_name, arguments, *paths)
+
+    @property
+    def may_have_rules(self) -> bool:
+        """Whether there may be a call that ``has_rules_for`` is true of."""
+        return self._rule_changes.may_hold
 
     @property
     def resources(self) -> Source[Any] | None:
@@ -375,10 +382,10 @@ class Turn:
             if scope is not None and scope.task is not None:
                 scope.task.cancel()
             raise
-        place.finish(path, outcome)
+        is_kept = place.finish(path, outcome) or self.watcher is not None
         if stands_before is not None and (path in self._asked_inside if scope is None else scope.asked):
             stands_before.asked = True
-        opened: T = bodies.opened(outcome, scope)
+        opened: T = bodies.opened(outcome, scope, is_kept=is_kept)
         return opened
 
     @staticmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import types
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -25,8 +25,17 @@ from pydantic_ai import (
     TextPart,
     Tool,
 )
+from pydantic_ai.capabilities import ProcessEventStream
 from pydantic_ai.exceptions import ModelHTTPError
-from pydantic_ai.messages import ThinkingPart, UserPromptPart
+from pydantic_ai.messages import (
+    RetryFeedbackPart,
+    RetryInfo,
+    SystemPromptPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.toolsets import ApprovalRequiredToolset, DynamicToolset
@@ -37,7 +46,7 @@ from hitl.driver.shapes import as_agent as load
 from hitl.errors import AgentLoadError
 from hitl.ext.pydantic_ai import HitlDurability, as_agent
 from hitl.ext.pydantic_ai.backend import may_pass
-from hitl.ext.pydantic_ai.messages import history_of, turn_of
+from hitl.ext.pydantic_ai.messages import compared, history_of, to_chat, turn_of
 from hitl.testing import HitlServer
 from tests.python.ext.pydantic_ai_runs import APPROVE, payer, proved, says
 from tests.python.support.prefixes import Effects, run_all_prefixes
@@ -268,6 +277,44 @@ async def _words(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator
     else:
         yield "one "
         yield "two"
+
+
+@pytest.mark.parametrize("streams", [True, False])
+@pytest.mark.parametrize("reads", [True, False])
+async def test_words_are_shown_once_and_who_reads_the_events_of_a_run_gets_them(streams: bool, reads: bool) -> None:
+    read: list[str] = []
+
+    async def reader(ctx: RunContext[Any], events: AsyncIterable[Any]) -> None:
+        read.extend([type(event).__name__ async for event in events])
+
+    async def words(messages: list[ModelMessage], info: AgentInfo) -> AsyncIterator[str]:
+        yield "one "
+        yield "two"
+
+    def all_at_once(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        return ModelResponse(parts=[TextPart("one two")])
+
+    model = FunctionModel(stream_function=words) if streams else FunctionModel(all_at_once)
+    served = hitl.stream(Agent(model, name="read", capabilities=[ProcessEventStream(reader)] * reads), "go")
+    shown = [event.data["delta"]["content"] async for event in served if event.type == "message.delta"]
+    assert served.result.output == "one two"
+    assert "".join(shown) == "one two"
+    assert ({"PartStartEvent", "FinalResultEvent"} <= set(read)) is reads
+
+
+def test_what_is_compared_of_a_conversation_is_what_everybody_reads() -> None:
+    messages: list[ModelMessage] = [
+        ModelRequest(parts=[SystemPromptPart("It is Monday."), UserPromptPart("Look."), UserPromptPart(["at", "it"])]),
+        ModelResponse(parts=[ThinkingPart("hm"), TextPart("I"), ToolCallPart("look", {"n": 1}, tool_call_id="c1")]),
+        ModelRequest(
+            parts=[
+                ToolReturnPart("look", {"saw": [1]}, tool_call_id="c1"),
+                RetryFeedbackPart("again", retry=RetryInfo("output_validator")),
+            ]
+        ),
+        ModelResponse(parts=[]),
+    ]
+    assert compared(messages) == [each.to_dict() for each in to_chat(messages) if each.role != "system"]
 
 
 async def test_usage_is_counted_over_all_agents_and_kept() -> None:

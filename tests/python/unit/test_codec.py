@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, field_validator
 
 from hitl import _core
 from hitl.journal.codec import decode, encode, fingerprint
+from hitl.journal.plain import NOT_PLAIN, copy_plain
 from hitl.messages import ChatMessage
 
 
@@ -356,3 +357,40 @@ def test_the_core_leaves_to_python_what_it_does_not_write_alike(value: Any) -> N
 def test_what_cannot_have_been_written_is_a_value_error(stored: Any) -> None:
     with pytest.raises(ValueError, match="a stored value"):
         decode(stored)
+
+
+_json = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text() | st.just("\ud800"),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text() | st.just("$hitl"), inner) | st.tuples(inner),
+)
+
+
+@given(_json)
+def test_a_plain_copy_is_what_is_stored_and_what_comes_back(value: Any) -> None:
+    copied = copy_plain(value)
+    stored = encode(value)
+    if copied is not NOT_PLAIN:
+        assert stored == copied == decode(stored)
+        assert json.dumps(copied) == json.dumps(stored) == json.dumps(decode(stored))
+    elif isinstance(value, dict | list):  # something in it is tagged, and nothing else is given up
+        assert "$hitl" in json.dumps(stored)
+
+
+@pytest.mark.parametrize("depth", [101, 102])
+def test_a_plain_copy_goes_as_deep_as_the_codec(depth: int) -> None:
+    nested: list[Any] = []
+    for _ in range(depth - 1):
+        nested = [nested]
+    if depth == 101:
+        assert copy_plain(nested) == encode(nested) == nested
+    else:
+        assert copy_plain(nested) is NOT_PLAIN
+        with pytest.raises(ValueError, match="nested deeper"):
+            encode(nested)
+
+
+def test_a_plain_copy_shares_nothing_that_can_be_changed() -> None:
+    value = {"a": [1, {"b": []}]}
+    copied = copy_plain(value)
+    value["a"][1]["b"].append(2)  # type: ignore[index]
+    assert copied == {"a": [1, {"b": []}]}

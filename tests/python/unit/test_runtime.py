@@ -2,8 +2,10 @@
 
 import asyncio
 import contextvars
+import gc
 import threading
 from typing import Any
+from weakref import ref
 
 import pytest
 from pydantic import BaseModel
@@ -32,6 +34,44 @@ async def test_a_step_is_recorded_before_its_result_is_delivered() -> None:
     assert not task.done()
     acknowledge[0](local.turn.order)
     assert await task == 12
+
+
+async def test_what_a_body_had_is_free_when_its_step_is_over() -> None:
+    class Connection:
+        pass
+
+    had: list[ref[Connection]] = []
+    kept: contextvars.ContextVar[Connection] = contextvars.ContextVar("kept")
+
+    async def body() -> int:
+        made = Connection()
+        had.append(ref(made))
+        kept.set(made)
+        return 1
+
+    async def agent() -> bool:
+        await current_turn().run_step("tool", "make", body)
+        return had[0]() is None
+
+    gc.disable()  # there is nothing for it to find
+    try:
+        assert await LocalTurn().run(agent)
+    finally:
+        gc.enable()
+
+
+async def test_an_agent_may_change_what_a_step_has_brought() -> None:
+    made = {"words": ["a"]}
+
+    async def body() -> dict[str, list[str]]:
+        return made
+
+    async def agent() -> list[str]:
+        brought = await current_turn().run_step("tool", "make", body)
+        brought["words"].append("b")
+        return made["words"]
+
+    assert await LocalTurn().run(agent) == ["a"]
 
 
 async def test_the_record_names_the_step_and_hashes_its_arguments() -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextvars
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, Final
 
 from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, GenerationChunk, LLMResult
 from langchain_core.tracers._streaming import _StreamingCallbackHandler
+from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from hitl.ext.langgraph.messages import recorded
@@ -104,11 +105,23 @@ def _compared(message: BaseMessage) -> list[Any]:
 
 def _name_of(model: BaseChatModel) -> str:
     for attribute in ("model_name", "model", "model_id"):
-        name = getattr(model, attribute, None)
+        name = getattr(model, attribute, None) if _may_have(model, attribute) else None
         if isinstance(name, str) and name:
             return name
     kind: Any = model._llm_type  # of a model that names none it may be anything
     return kind if isinstance(kind, str) and kind else type(model).__name__
+
+
+def _may_have(model: BaseChatModel, attribute: str) -> bool:
+    """Whether a look for it may find something: pydantic takes long to say that a model has no such member."""
+    kind: Any = type(model)
+    extra = getattr(model, "__pydantic_extra__", None)  # of a model that was made without its __init__ there is none
+    if attribute in vars(model) or extra or getattr(kind, "__getattr__", None) is not _ASKED:
+        return True
+    return any(attribute in vars(each) for each in kind.__mro__)
+
+
+_ASKED: Final = getattr(BaseModel, "__getattr__", None)
 
 
 def _to_journal(result: LLMResult) -> dict[str, Any]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterable, Awaitable, Callable
-from typing import Any, Final
+from dataclasses import replace
+from typing import Any, Final, cast
 
 from pydantic_ai.durable_exec import (
     JSON_CODEC,
+    BoundDurableOperation,
     CapabilityOperationId,
+    DurableOperation,
     DurableOperationId,
     EventStreamHandlerId,
     JournalCallableOperationBackend,
@@ -33,7 +36,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.tools import RunContext
 from pydantic_core import to_jsonable_python
 
-from hitl.ext.pydantic_ai.messages import recorded, to_chat
+from hitl.ext.pydantic_ai.messages import compared, recorded
 from hitl.ext.versions import reading
 from hitl.turn.places import place_var
 from hitl.turn.retrying import Retries, is_transient, run, seconds_asked
@@ -53,10 +56,38 @@ _WIRE: Final = "pydantic_ai"
 class StepBackend(JournalCallableOperationBackend[None]):
     """Runs each operation as one step with a key of its own: what the framework does between them may change."""
 
-    def __init__(self, agent_name: str, default_model_id: str | None, retries: Retries) -> None:
+    def __init__(
+        self, agent_name: str, default_model_id: str | None, retries: Retries, *, stream: bool, can_stream: bool
+    ) -> None:
+        """``stream``: ask models for their words one by one; ``can_stream``: whether the agent's own model can."""
         super().__init__(agent_name=agent_name, default_model_id=default_model_id, config=_NO_CONFIG)
         self._agent = agent_name
         self._retries = retries
+        self._stream = stream
+        self._can_stream = can_stream
+        self._requests: dict[bool, Callable[[Any], Awaitable[object]]] = {}
+        """What asks a model, for all it has to say at once, and word by word."""
+        self._said: ModelResponse | None = None
+        """What the request that has just ended brought."""
+
+    def bind(self, operation: DurableOperation[Any, Any, Any]) -> BoundDurableOperation[Any, Any, Any]:
+        """What calls an operation. Of a model's request how it is made is decided here: where it streams for us alone
+        the run around it need not, which would replay for nobody what is shown already."""
+        if not isinstance(operation.operation_id, ModelRequestId):
+            return super().bind(operation)
+        streaming = operation.operation_id.streaming
+        handler: Callable[[Any], Awaitable[object]] = operation.handler
+        self._requests[streaming] = handler
+
+        async def ask(params: Any) -> object:
+            can_stream = params.model_id is not None or self._can_stream  # any other comes here as one that can
+            request = self._requests.get((streaming or self._stream) and can_stream, handler)
+            self._said = response = cast(ModelResponse, await request(params))
+            if self._stream and not can_stream:
+                _show_whole(response)
+            return response
+
+        return super().bind(replace(operation, handler=ask))
 
     async def execute(
         self,
@@ -98,11 +129,13 @@ class StepBackend(JournalCallableOperationBackend[None]):
 
         async def body() -> dict[str, Any]:
             native = await unit()
-            return recorded(JSON_CODEC.load(ModelResponse, native), native).to_json()
+            response, self._said = self._said, None  # of this request: nothing else runs between its end and here
+            assert response is not None
+            return recorded(response, native).to_json()
 
         # Messages and tools as everybody reads them: times and ids of runs differ from run to run, system prompts may
         # say what day it is, and what else is in the framework's own form differs from release to release.
-        said = [each.to_dict() for each in to_chat(messages) if each.role != "system"]
+        said = compared(messages)
         tools = {each.name: each.parameters_json_schema for each in parameters.function_tools}
         model = model_id or getattr(context.model, "model_name", None) or "model"
         reply: dict[str, Any] = await run(
@@ -182,17 +215,31 @@ def may_pass(error: Exception) -> bool | float:
 
 async def show(_: RunContext[Any], events: AsyncIterable[AgentStreamEvent]) -> None:
     """Show what a model says, as it says it. Only the outermost agent speaks to the reader."""
+    if _is_shown():
+        turn = current_turn()
+        async for event in events:
+            _show(turn, *_said(event))
+
+
+def _show_whole(response: ModelResponse) -> None:
+    """The same of what a model has said at once."""
+    if _is_shown():
+        turn = current_turn()
+        for index, part in enumerate(response.parts):
+            _show(turn, *_said(PartStartEvent(index=index, part=part)))
+
+
+def _is_shown() -> bool:
     place = place_var.get()
     step = None if place is None else place.step
-    if step is None or step.kind != "model" or step.outer is not None:
-        return
-    turn = current_turn()
-    async for event in events:
-        content, reasoning = _said(event)
-        if content:
-            turn.delta({"content": content})
-        elif reasoning:
-            turn.delta({"reasoning": reasoning})
+    return step is not None and step.kind == "model" and step.outer is None
+
+
+def _show(turn: Turn, content: str | None, reasoning: str | None) -> None:
+    if content:
+        turn.delta({"content": content})
+    elif reasoning:
+        turn.delta({"reasoning": reasoning})
 
 
 def _said(event: AgentStreamEvent) -> tuple[str | None, str | None]:

@@ -11,7 +11,7 @@ import functools
 import inspect
 import sys
 from collections import Counter
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterable, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -34,7 +34,7 @@ from pydantic_ai.durable_exec import (
     external_event_scope,
 )
 from pydantic_ai.exceptions import ApprovalRequired
-from pydantic_ai.messages import FilePart, TextPart, ToolCallPart
+from pydantic_ai.messages import AgentStreamEvent, FilePart, TextPart, ToolCallPart
 from pydantic_ai.models import CompletedStreamedResponse, Model
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.tools import (
@@ -108,7 +108,15 @@ class HitlDurability(BaseDurabilityCapability[Any]):
 
     def get_durable_operation_backend(self) -> DurableOperationBackend[Any]:
         """What makes steps."""
-        return StepBackend(self.name, self.default_model_id, self._retries)
+        default = self._models_by_id.get("default")
+        can_stream = default is None or _streams(default)
+        stream = self._effective_event_stream_handler() is not None
+        return StepBackend(self.name, self.default_model_id, self._retries, stream=stream, can_stream=can_stream)
+
+    @property
+    def has_wrap_run_event_stream(self) -> bool:
+        """Whether runs have to stream for our sake. What is shown is shown where a model is asked: see the backend."""
+        return False
 
     def get_default_run_id(self) -> str | None:
         """The same in every replay: the turn's, the step's that the run is in, and its number there."""
@@ -158,8 +166,15 @@ class HitlDurability(BaseDurabilityCapability[Any]):
         return toolset.visit_and_replace(taken)
 
     def get_wrapper_model(self, model: Model) -> Model | None:
-        """A model that cannot stream is asked without."""
-        return _Whole(model) if is_in_turn() and not _streams(model) else None
+        """A model that cannot stream is asked without. The backend knows of the agent's own."""
+        is_other = model is not self._models_by_id.get("default")
+        return _Whole(model) if is_other and is_in_turn() and not _streams(model) else None
+
+    def wrap_run_event_stream(
+        self, ctx: RunContext[Any], *, stream: AsyncIterable[AgentStreamEvent]
+    ) -> AsyncIterable[AgentStreamEvent]:
+        """The events of a run for who reads them: none is for us."""
+        return stream
 
     async def wrap_run(self, ctx: RunContext[Any], *, handler: Callable[[], Awaitable[Any]]) -> Any:
         """What is asked in a run is asked by its agent; what it waits for is waited for by the turn."""

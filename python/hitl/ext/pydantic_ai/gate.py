@@ -101,6 +101,8 @@ class GatedToolset(WrapperToolset[Any]):
         required: bool,
         said: dict[str, Any] | None,
     ) -> Approval | None:
+        if not required and not current_turn().may_have_rules:
+            return None
         shown, call_id = _shown(tool, arguments, ctx), ctx.tool_call_id or tool.tool_def.name
         return await ask_about(tool.tool_def, shown, call_id, required, said)
 

@@ -126,6 +126,39 @@ def to_chat(messages: Sequence[ModelMessage]) -> Iterator[ChatMessage]:
                 yield ChatMessage.user_message(content=part.model_response())
 
 
+def compared(messages: Sequence[ModelMessage]) -> list[dict[str, Any]]:
+    """What ``to_chat`` shows of messages, as JSON and without system prompts. Made without the messages in between,
+    which are checked: a conversation comes by here as often as its model is asked."""
+    said: list[dict[str, Any]] = []
+    for message in messages:
+        if isinstance(message, ModelResponse):
+            text, thoughts, calls = _words(message)
+            shown: dict[str, Any] = {"role": "assistant"}
+            if text:
+                shown["content"] = text
+            if thoughts:
+                shown["reasoning"] = thoughts
+            if calls:
+                shown["tool_calls"] = calls
+            said.append(shown)
+            continue
+        for part in message.parts:
+            if isinstance(part, UserPromptPart):
+                said.append({"role": "user", "content": _text_of(part.content)})
+            elif isinstance(part, ToolReturnPart):
+                said.append(
+                    {
+                        "role": "tool",
+                        "content": part.model_response_str(),
+                        "tool_call_id": part.tool_call_id,
+                        "name": part.tool_name,
+                    }
+                )
+            elif isinstance(part, RetryFeedbackPart):
+                said.append({"role": "user", "content": part.model_response()})
+    return said
+
+
 def recorded(response: ModelResponse, native: Any) -> RecordedReply:
     """A model's reply for the journal. ``native``: its wire form."""
     said = response.usage
@@ -140,6 +173,12 @@ def recorded(response: ModelResponse, native: Any) -> RecordedReply:
 
 
 def _spoken(response: ModelResponse) -> ChatMessage:
+    text, thoughts, calls = _words(response)
+    return ChatMessage.assistant_message(content=text or None, reasoning=thoughts or None, tool_calls=calls or None)
+
+
+def _words(response: ModelResponse) -> tuple[str, str, list[ToolCall]]:
+    """What a model has said, thought and wants called."""
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
     thoughts = "".join(part.content for part in response.parts if isinstance(part, ThinkingPart))
     calls: list[ToolCall] = [
@@ -151,7 +190,7 @@ def _spoken(response: ModelResponse) -> ChatMessage:
         for part in response.parts
         if isinstance(part, ToolCallPart)
     ]
-    return ChatMessage.assistant_message(content=text or None, reasoning=thoughts or None, tool_calls=calls or None)
+    return text, thoughts, calls
 
 
 def _from_chat(message: ChatMessage, profiles: Sequence[ModelProfile]) -> ModelMessage:
