@@ -40,6 +40,7 @@ __all__ = [
     "push_policy",
     "pushed_policy",
     "read_decision",
+    "read_frames",
     "rejection_text",
     "remove_policy",
     "revoke_key",
@@ -50,6 +51,8 @@ __all__ = [
     "try_policy",
     "validate",
     "with_defaults",
+    "write_frame",
+    "zygote_request",
 ]
 
 __version__: Final[str]
@@ -230,6 +233,18 @@ class Replay:
 def fingerprint(value: object) -> str | None:
     """32 hex digits of the SHA-256 of a value's canonical JSON; None for one with something else in it than dicts with
     string keys, lists, tuples, strings, integers of 64 bits, booleans and None."""
+
+def write_frame(frame: object, most: int) -> bytes | None:
+    """The bytes of a frame; None for one that Python has to write, or to refuse. `most`: bytes of JSON that it may
+    have."""
+
+def read_frames(data: bytes, members: dict[str, tuple[str, ...]]) -> tuple[list[dict[str, Any]], int]:
+    """The frames that `data` begins with, and how many of its bytes they are. They end before one that is not there as
+    a whole, and before one that Python has to read, or to refuse. `members`: what must be in a frame, by its name."""
+
+def zygote_request(message: bytes) -> tuple[int, str | None]:
+    """What the server asks of a zygote: the number of a child, and how that runs, which is to be forked; without that
+    it is to be killed. `ValueError` for anything else."""
 
 @final
 class RunBridge:

@@ -5,6 +5,7 @@ mod checks;
 mod convert;
 mod errors;
 mod fingerprint;
+mod frames;
 mod graphs;
 mod keys;
 mod logging;
@@ -19,6 +20,7 @@ mod servers;
 mod states;
 mod store;
 mod whole_store;
+mod written;
 
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
@@ -45,6 +47,7 @@ fn _core(module: &Bound<'_, PyModule>) -> PyResult<()> {
     store::register(module)?;
     keys::register(module)?;
     fingerprint::register(module)?;
+    frames::register(module)?;
     graphs::register(module)?;
     whole_store::register(module)?;
     checks::register(module)

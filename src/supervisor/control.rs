@@ -27,7 +27,7 @@ const FLAGS: (SocketFlags, SendFlags) = (SocketFlags::empty(), SendFlags::empty(
 const MAX_MESSAGE: usize = 64 * 1024;
 
 /// What runs in a child.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
     /// One turn.
@@ -46,11 +46,22 @@ impl Mode {
     }
 }
 
-#[derive(Debug, Serialize)]
+/// What a zygote is asked for.
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "lowercase")]
-enum ToZygote {
-    Fork { child: u64, mode: Mode },
-    Kill { child: u64 },
+pub enum ToZygote {
+    /// To fork a worker.
+    Fork {
+        /// Its number.
+        child: u64,
+        /// What runs in it.
+        mode: Mode,
+    },
+    /// To kill one.
+    Kill {
+        /// Its number.
+        child: u64,
+    },
 }
 
 /// What a zygote says.

@@ -7,7 +7,7 @@
 
 pub(crate) mod batch;
 pub mod channel;
-mod control;
+pub(crate) mod control;
 pub(crate) mod frames;
 mod heartbeat;
 mod log;

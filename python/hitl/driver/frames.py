@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Protocol
 
+from hitl import _core
 from hitl.errors import WorkerProtocolError
 
 PROTOCOL = 2
@@ -34,6 +35,9 @@ _decode = json.JSONDecoder().decode
 
 def encode_frame(frame: Frame) -> bytes:
     """The bytes of a frame. TypeError or ValueError for what is no JSON, is no UTF-8, or is larger than 64 MiB."""
+    written = _core.write_frame(frame, MAX_FRAME)  # the same, where it is plain, in a fraction of the time
+    if written is not None:
+        return written
     body = encode_body(frame)
     return len(body).to_bytes(4, "big") + body
 
@@ -80,6 +84,13 @@ class FrameReader:
     def feed(self, data: bytes) -> Iterator[Frame]:
         """The frames that are complete with ``data``; WorkerProtocolError at the first bad one."""
         buffer = self._buffer
+        if not buffer:
+            # As far as they are whole and plain, as most are.
+            frames, used = _core.read_frames(data, _MEMBERS)
+            yield from frames
+            if used == len(data):
+                return
+            data = data[used:]
         buffer += data
         start = 0
         try:

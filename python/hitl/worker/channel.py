@@ -9,8 +9,10 @@ from collections.abc import Callable
 from hitl.driver.frames import Frame, FrameReader, encode_frame
 from hitl.errors import WorkerProtocolError
 from hitl.turn.schedule import OUTSIDE
+from hitl.worker.loops import WorkerLoop
 
-_READ_SIZE = 256 * 1024
+_READ_SIZE = 64 * 1024
+"""Of what the allocator keeps: more is given to the system and asked back for each read."""
 
 
 class Channel:
@@ -35,6 +37,7 @@ class Channel:
         self._is_left = False
         """Its owner has closed it as well."""
         self._loop = asyncio.get_running_loop()
+        self._at_end_of_round = self._loop.at_end_of_round if isinstance(self._loop, WorkerLoop) else self._soon
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fd)
         self._socket.setblocking(False)
         self._loop.add_reader(fd, self._readable)
@@ -50,8 +53,7 @@ class Channel:
         self._unsent += data
         if not self._flush_is_due:
             self._flush_is_due = True
-            # Outside of the turn that sends, whose callbacks are counted.
-            self._loop.call_soon(self._flush, context=OUTSIDE.copy())
+            self._at_end_of_round(self._flush)
 
     def close(self) -> None:
         """Close after what was sent has been written; ``on_close`` is for the other side's doing and is not called."""
@@ -59,6 +61,10 @@ class Channel:
             self._is_left = True
             self._stop()
             self._flush()
+
+    def _soon(self, flush: Callable[[], None]) -> None:
+        # Outside of the turn that sends, whose callbacks are counted.
+        self._loop.call_soon(flush, context=OUTSIDE.copy())
 
     def _stop(self) -> None:
         """Hear and send no more."""

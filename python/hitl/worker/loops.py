@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import selectors
-from collections.abc import Coroutine
+from collections import deque
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 from hitl.turn.rebound import rebind
 from hitl.turn.schedule import install
+
+_MOST_UNASKED = 8
+"""Rounds in a row that may go by before the system is asked, where callbacks make each other ready without end."""
 
 
 class WorkerLoop(asyncio.SelectorEventLoop):
@@ -26,12 +30,16 @@ class WorkerLoop(asyncio.SelectorEventLoop):
 
     def open(self) -> None:
         """Make what the loop waits with, and let it be this thread's."""
-        self._selector = selectors.DefaultSelector()
+        self._selector = self._rounds = _Rounds(self._ready)  # type: ignore[attr-defined]
         self._is_open = True
         self._make_self_pipe()
         asyncio.set_event_loop(self)
 
-    # The methods and the attribute of asyncio that hold descriptors; every Python since 3.4 has them.
+    def at_end_of_round(self, callback: Callable[[], None]) -> None:
+        """Call it once the callbacks of this round have run, outside of every turn. It must not raise."""
+        self._rounds.due.append(callback)
+
+    # The methods and attributes of asyncio that hold descriptors and callbacks; every Python since 3.4 has them.
 
     def _make_self_pipe(self) -> None:
         if self._is_open:
@@ -40,6 +48,31 @@ class WorkerLoop(asyncio.SelectorEventLoop):
     def _close_self_pipe(self) -> None:
         if self._is_open:
             super()._close_self_pipe()  # type: ignore[misc]
+
+
+class _Rounds(selectors.DefaultSelector):
+    """asyncio's own, with less to do in a round of the loop: while ``ready``, its callbacks, holds some, nobody has to
+    ask the system for more. In a turn that is so in every round but the last of each thing that it is told.
+    """
+
+    def __init__(self, ready: deque[Any]) -> None:
+        super().__init__()
+        self.due: list[Callable[[], None]] = []
+        self._ready = ready
+        self._unasked = 0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if self.due:
+            due, self.due = self.due, []
+            for callback in due:
+                callback()
+        if self._ready:
+            timeout = 0
+            self._unasked += 1
+            if self._unasked < _MOST_UNASKED:
+                return []
+        self._unasked = 0
+        return super().select(timeout)
 
 
 class _Unopened(selectors.BaseSelector):

@@ -21,6 +21,7 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from hitl import _core
 from hitl.driver.code_version import code_version
 from hitl.driver.shapes import LoadedAgent
 from hitl.errors import AgentLoadError
@@ -96,16 +97,13 @@ class Zygote:
         data, descriptors = _receive(self._control)
         if not data:
             return False
-        request = json.loads(data)
-        if request["do"] == "fork":
-            self._fork(request["child"], request["mode"], descriptors)
-        elif request["do"] == "kill":
-            if self._holding.is_holding(request["child"]):
-                self._due.setdefault(request["child"], time.monotonic() + END_SECONDS)
-            else:
-                self._kill(self._children.get(request["child"]))
+        child, mode = _core.zygote_request(data)  # by Python's decoder it would be another twenty-five pages
+        if mode is not None:
+            self._fork(child, mode, descriptors)
+        elif self._holding.is_holding(child):
+            self._due.setdefault(child, time.monotonic() + END_SECONDS)
         else:
-            raise ValueError(f"unknown request {request['do']!r}")
+            self._kill(self._children.get(child))
         return True
 
     def _fork(self, child: int, mode: str, descriptors: Sequence[int]) -> None:

@@ -9,6 +9,7 @@ import pytest
 from hitl.driver.frames import encode_frame
 from hitl.errors import WorkerProtocolError
 from hitl.worker.channel import Channel
+from hitl.worker.loops import new_loop
 
 PING = {"frame": "ping"}
 
@@ -48,6 +49,23 @@ async def test_frames_of_one_round_are_written_together() -> None:
     ends.channel.send(PING)
     assert await ends.read(1024) == encode_frame(PING)
     ends.close()
+
+
+def test_a_workers_loop_writes_them_at_the_end_of_the_round_that_sent_them() -> None:
+    async def main() -> None:
+        ends = Ends(socket.SOCK_SEQPACKET)
+        ends.channel.send(PING)
+        ends.channel.send(PING)
+        await asyncio.sleep(0)  # the next round
+        assert ends.peer.recv(1024) == 2 * encode_frame(PING)
+        ends.close()
+
+    loop = new_loop()
+    try:
+        loop.run_until_complete(main())
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
 
 
 async def test_what_the_socket_does_not_take_is_written_when_it_does_and_in_order() -> None:

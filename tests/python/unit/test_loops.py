@@ -2,9 +2,12 @@
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -92,3 +95,51 @@ def test_an_agent_cannot_end_it() -> None:
     asyncio.set_event_loop(None)
     loop.close()
     assert isinstance(outcomes[0], SystemExit)
+
+
+def on_a_loop(make: Callable[[WorkerLoop], Coroutine[Any, Any, None]]) -> None:
+    """Run ``make(loop)`` on an open loop, which is closed then."""
+    loop = new_loop()
+    try:
+        loop.run_until_complete(make(loop))
+    finally:
+        asyncio.set_event_loop(None)
+        loop.close()
+
+
+def test_a_task_that_polls_does_not_keep_it_from_what_comes_from_outside() -> None:
+    async def main(loop: WorkerLoop) -> None:
+        ours, theirs = socket.socketpair()
+        heard: list[bytes] = []
+        loop.add_reader(ours, lambda: heard.append(ours.recv(1)))
+        theirs.send(b"x")
+        fired = asyncio.Event()
+        loop.call_later(0, fired.set)
+        while not (heard and fired.is_set()):
+            await asyncio.sleep(0)
+        loop.remove_reader(ours)
+        ours.close()
+        theirs.close()
+
+    on_a_loop(main)
+
+
+def test_what_is_due_at_the_end_of_a_round_comes_before_the_next_and_before_it_waits() -> None:
+    async def main(loop: WorkerLoop) -> None:
+        order: list[str] = []
+
+        def first() -> None:
+            loop.at_end_of_round(lambda: order.append("end"))
+            order.append("first")
+
+        loop.call_soon(first)
+        loop.call_soon(order.append, "second")
+        loop.call_soon(lambda: loop.call_soon(order.append, "next round"))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert order == ["first", "second", "end", "next round"]
+        woken = asyncio.Event()
+        loop.at_end_of_round(lambda: loop.call_soon(woken.set) and None)
+        await woken.wait()  # although nothing else was ready
+
+    on_a_loop(main)
