@@ -11,7 +11,8 @@ use super::error::ServerError;
 use super::models::SessionResponse;
 use super::params::Query;
 use super::telemetry::LongPoll;
-use crate::domain::SessionId;
+use crate::domain::{Error, SessionId};
+use crate::engine::telling::bells::{Listener, SessionSnapshot};
 use crate::engine::telling::view::SessionView;
 
 /// `wait` and `timeout` of a query.
@@ -37,18 +38,38 @@ impl Patience {
     /// # Errors
     /// Those of [`crate::engine::Engine::wait`], and [`ServerError::Unauthorized`].
     pub async fn wait(self, app: &App, pass: Pass, id: SessionId) -> Result<Response, ServerError> {
-        let view = self.view(app, pass, id).await?;
+        self.wait_for(app, pass, id, app.engine.wait(id, self.timeout)).await
+    }
+
+    /// The same, after a message that made `sent` of the session, which `listener` has heard since before it.
+    ///
+    /// # Errors
+    /// Those of [`Patience::wait`].
+    pub async fn wait_after(
+        self,
+        app: &App,
+        pass: Pass,
+        (listener, sent): (Listener<'_>, Option<SessionSnapshot>),
+        id: SessionId,
+    ) -> Result<Response, ServerError> {
+        self.wait_for(app, pass, id, app.engine.wait_after(listener, id, sent, self.timeout)).await
+    }
+
+    async fn wait_for(
+        self,
+        app: &App,
+        pass: Pass,
+        id: SessionId,
+        view: impl Future<Output = Result<SessionView, Error>>,
+    ) -> Result<Response, ServerError> {
+        let view = tokio::select! {
+            biased;
+            () = app.gate.until_over(&app.engine, pass) => return Err(ServerError::Unauthorized),
+            view = view => view?,
+            () = app.stopping.cancelled() => app.engine.session(id).await?,
+        };
         let mut response = Json(SessionResponse::from(view)).into_response();
         response.extensions_mut().insert(LongPoll);
         Ok(response)
-    }
-
-    async fn view(self, app: &App, pass: Pass, id: SessionId) -> Result<SessionView, ServerError> {
-        tokio::select! {
-            biased;
-            () = app.gate.until_over(&app.engine, pass) => Err(ServerError::Unauthorized),
-            view = app.engine.wait(id, self.timeout) => Ok(view?),
-            () = app.stopping.cancelled() => Ok(app.engine.session(id).await?),
-        }
     }
 }

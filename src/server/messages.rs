@@ -99,9 +99,11 @@ async fn send_message(
     may_tell(&actor, webhook.is_some())?;
     // Before the message: who is told that too many wait has sent nothing.
     let waiting = patience.map(|patience| app.waiting_permit(asking).map(|place| (patience, place))).transpose()?;
-    app.engine.send_message(id, message, webhook, key, traceparent(&headers), &actor).await?;
-    if let Some((patience, _place)) = waiting {
-        return patience.wait(&app, pass, id).await;
+    // Before it too: what comes of it is heard, and nobody has to look.
+    let waiting = waiting.map(|(patience, place)| (patience, place, app.engine.listen(id)));
+    let sent = app.engine.send_message(id, message, webhook, key, traceparent(&headers), &actor).await?;
+    if let Some((patience, _place, listener)) = waiting {
+        return patience.wait_after(&app, pass, (listener, sent), id).await;
     }
     let taken = SessionStatus { session_id: id, status: Status::Running };
     Ok((StatusCode::ACCEPTED, [(LOCATION, format!("/sessions/{id}"))], Json(taken)).into_response())

@@ -1,5 +1,5 @@
 //! Answers come in: looked at ([`crate::engine::journal::prechecks`]), written, then delivered, or, to a parked turn,
-//! the turn is woken. All of a request or nothing.
+//! the turn is woken. All of a request or nothing. What takes no time to look at is looked at by the transaction itself.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::engine::journal::closing::close;
 use crate::engine::journal::grants;
 use crate::engine::journal::interrupt_claims::claimer;
 use crate::engine::journal::messages::{keep_reply, reply_scope, stored_reply};
-use crate::engine::journal::prechecks::{MAX_PRECHECKS, Precheck, find};
+use crate::engine::journal::prechecks::{MAX_PRECHECKS, PassingLook, Precheck, find};
 use crate::engine::journal::turn_claims::WakeOutcome;
 use crate::engine::placement::deliveries::Ticket;
 use crate::engine::ports::dispatch::Delivery;
@@ -118,8 +118,28 @@ impl Engine {
         actor: Actor,
         key: Option<IdempotencyKey>,
     ) -> Result<AnswersCommit, Error> {
+        let mut scene = None;
+        if self.may_look_in_passing(&answers) {
+            let (engine, answers, actor, key) = (Arc::clone(self), Arc::clone(&answers), actor.clone(), key.clone());
+            let written = self.store.transact(About::Session(id), move |tx| {
+                match engine.look_in_passing(tx, id, &answers, &actor, key.as_ref())? {
+                    PassingLook::Found(look) => {
+                        let written = engine.write_answers(tx, id, &answers, &actor, key.as_ref(), &look, false)?;
+                        Ok((written, None))
+                    }
+                    PassingLook::TakesTime(scene) => Ok((None, Some(scene))),
+                }
+            });
+            match written.await? {
+                (Some(written), _) => return Ok(written),
+                (None, read) => scene = read,
+            }
+        }
         for look in 1..=MAX_PRECHECKS {
-            let found = self.precheck(id, &answers, &actor, key.as_ref()).await?;
+            let found = match scene.take() {
+                Some(scene) => self.precheck_scene(*scene, &answers, &actor).await?,
+                None => self.precheck(id, &answers, &actor, key.as_ref()).await?,
+            };
             let (engine, answers, actor, key) = (Arc::clone(self), Arc::clone(&answers), actor.clone(), key.clone());
             let is_last = look == MAX_PRECHECKS;
             let written = self.store.transact(About::Session(id), move |tx| {

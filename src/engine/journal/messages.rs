@@ -11,7 +11,8 @@ use crate::domain::webhook::Webhook;
 use crate::domain::{Error, SessionId, Timestamp};
 use crate::engine::placement::claims::TurnClaim;
 use crate::engine::placement::turn_queue::NEVER_CLAIMED;
-use crate::engine::telling::view::IdempotencyKey;
+use crate::engine::telling::bells::SessionSnapshot;
+use crate::engine::telling::view::{IdempotencyKey, SessionView};
 use crate::engine::{Engine, clock, detached};
 use crate::faults::{self, Point};
 use crate::store::about::About;
@@ -19,8 +20,9 @@ use crate::store::record::{StoredReply, Turn};
 use crate::store::{Reader, StoreExt, Transaction};
 
 impl Engine {
-    /// Starts a turn with `message` of `actor`, as a part of the span that `traceparent` names. With a `key` that was used before for the same request, nothing happens
-    /// again.
+    /// Starts a turn with `message` of `actor`, as a part of the span that `traceparent` names: what the session is then, for
+    /// whoever waits for what becomes of it. `None` where nothing has happened: with a `key` that was used before for the same
+    /// request.
     ///
     /// # Errors
     /// [`Error::SessionNotFound`], [`Error::SessionBusy`], [`Error::OtherAgent`], [`Error::QueueFull`],
@@ -33,7 +35,7 @@ impl Engine {
         key: Option<IdempotencyKey>,
         traceparent: Option<String>,
         actor: &Actor,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<SessionSnapshot>, Error> {
         if let Some(webhook) = &webhook {
             webhook.check(self.settings.webhook_allow_private)?;
         }
@@ -65,6 +67,8 @@ impl Engine {
             let row = Turn { sent_by, ..Turn::new(turn, id, Arc::clone(&message), webhook.clone(), now) };
             tx.insert_turn(&row)?;
             let session = after_commit.change(tx, &session, session::Event::MessageReceived { turn }, now)?;
+            // A poll is over when the session does not run any more: nobody waits for this.
+            after_commit.woken.clear();
             let claim = if reservation.is_here() {
                 Some(engine.claim_new(tx, &session, &row, traceparent.clone(), now)?)
             } else {
@@ -73,11 +77,13 @@ impl Engine {
             };
             keep_reply(tx, &scope, key.as_ref(), json!({}), now)?;
             faults::at(Point::EngineMessageWritten);
-            Ok(Some((claim, reservation, after_commit)))
+            let view = SessionView { session, interrupts: Vec::new(), replay: None };
+            let sent = SessionSnapshot { turn, event: after_commit.last_event.clone(), view };
+            Ok(Some((claim, reservation, after_commit, sent)))
         });
         let engine = Arc::clone(self);
         detached(async move {
-            let Some((claim, reservation, after_commit)) = written.await? else { return Ok(()) };
+            let Some((claim, reservation, after_commit, sent)) = written.await? else { return Ok(None) };
             faults::at(Point::EngineMessageCommitted);
             engine.telling.counters().turn_started();
             engine.telling.run(after_commit);
@@ -87,7 +93,7 @@ impl Engine {
                 engine.start_order(order, worked);
             }
             engine.pump();
-            Ok(())
+            Ok(Some(sent))
         })
         .await
     }

@@ -1,19 +1,23 @@
 //! What may take its time about answers (schemas, the rules' expressions) is done apart from the transaction that
 //! writes them, on what stands in the store at that moment. The transaction takes what was found only where all of it
-//! still stands; else it is looked at again.
+//! still stands; else it is looked at again. Most answers are small, and neither a schema nor an expression is asked about
+//! them: those the transaction looks at itself, which saves a read.
 
 use std::collections::{HashMap, HashSet};
 use std::num::NonZero;
 use std::sync::{Arc, LazyLock};
 
+use serde_json::Value;
+
 use crate::domain::access::Actor;
-use crate::domain::answer::{self, Valid};
+use crate::domain::answer::{self, AnswerTerms, Valid};
 use crate::domain::decision::{DecisionKind, TOOL_APPROVAL};
 use crate::domain::error::LocSegment;
 use crate::domain::grant::Grant;
 use crate::domain::interrupt::{Answered, Interrupt, UNKNOWN_OUTCOME};
 use crate::domain::payload::json_size;
 use crate::domain::policy::{self, Rule, RuleSets, Rules};
+use crate::domain::schema::Validators;
 use crate::domain::session::Session;
 use crate::domain::standing::check_standing;
 use crate::domain::status::{InterruptStatus, Status};
@@ -36,6 +40,9 @@ pub(in crate::engine) const MAX_PRECHECKS: usize = 5;
 /// Bytes of an answer that are looked at in passing.
 const SMALL: usize = 4096;
 
+/// How a value is looked at as an answer.
+type Check = fn(AnswerTerms<'_>, Value, &dyn Validators) -> Result<Valid, Error>;
+
 /// What was found about the answers of a request.
 #[derive(Debug, Default)]
 pub(in crate::engine) struct Precheck {
@@ -56,12 +63,27 @@ struct CheckedAnswer {
     grant: Option<Grant>,
 }
 
+/// What a look inside of the transaction came to.
+pub(in crate::engine) enum PassingLook {
+    Found(Precheck),
+    /// Nothing yet: it is to be looked at apart, on this.
+    TakesTime(Box<PrecheckInput>),
+}
+
 /// What is in the store for a look.
-struct PrecheckInput {
+pub(in crate::engine) struct PrecheckInput {
     session: Session,
     asked: Vec<AnswerTarget>,
     /// What else the session asks, where it may be settled too.
     pending: Vec<Interrupt>,
+}
+
+impl PrecheckInput {
+    /// Whether to look at the answers takes no more than to read them.
+    fn is_soon_judged(&self, answers: &[Answer], server: &Rules) -> bool {
+        let has_expressions = server.have_expressions() || self.session.rules.iter().any(|rule| rule.when.is_some());
+        !has_expressions && answers.iter().zip(&self.asked).all(|(answer, asked)| is_soon_done(answer, asked))
+    }
 }
 
 /// What one answer is for.
@@ -98,11 +120,25 @@ impl Engine {
     ) -> Result<Precheck, Error> {
         let (engine, of, key) = (Arc::clone(self), Arc::clone(answers), key.cloned());
         let scene = self.store.query(move |reader| engine.scene(reader, id, &of, key.as_ref()));
-        let Some(scene) = scene.await? else { return Ok(Precheck::default()) };
+        match scene.await? {
+            Some(scene) => self.precheck_scene(scene, answers, actor).await,
+            None => Ok(Precheck::default()),
+        }
+    }
+
+    /// Looks at the answers of a request on what was read for that.
+    ///
+    /// # Errors
+    /// Those of [`Engine::precheck`].
+    pub(in crate::engine) async fn precheck_scene(
+        self: &Arc<Self>,
+        scene: PrecheckInput,
+        answers: &Arc<[Answer]>,
+        actor: &Actor,
+    ) -> Result<Precheck, Error> {
         let server = self.access.server_rules();
-        let has_expressions = server.have_expressions() || scene.session.rules.iter().any(|rule| rule.when.is_some());
-        if !has_expressions && answers.iter().zip(&scene.asked).all(|(answer, asked)| is_soon_done(answer, asked)) {
-            return self.judge(scene, answers, actor, server);
+        if scene.is_soon_judged(answers, &server) {
+            return self.judge(scene, answers, actor, server, answer::check);
         }
         // No more of them at once than there are processors: the rest is for everybody else.
         let working = Arc::clone(&self.journal.prechecking).acquire_owned().await;
@@ -110,9 +146,38 @@ impl Engine {
         let (engine, answers, actor) = (Arc::clone(self), Arc::clone(answers), actor.clone());
         let judged = tokio::task::spawn_blocking(move || {
             let _working = working;
-            engine.judge(scene, &answers, &actor, server)
+            engine.judge(scene, &answers, &actor, server, answer::check)
         });
         judged.await.unwrap_or_else(|error| Err(Error::Internal(error.to_string())))
+    }
+
+    /// Whether the transaction that writes them may try to look at them itself: what is known before it begins tells nothing
+    /// to the contrary.
+    pub(in crate::engine) fn may_look_in_passing(&self, answers: &[Answer]) -> bool {
+        !self.access.server_rules().have_expressions() && answers.iter().all(is_small)
+    }
+
+    /// Looks at the answers of a request inside of the transaction that writes them, where that takes no time.
+    ///
+    /// # Errors
+    /// Why they are not taken.
+    pub(in crate::engine) fn look_in_passing(
+        &self,
+        reader: &dyn Reader,
+        id: SessionId,
+        answers: &[Answer],
+        actor: &Actor,
+        key: Option<&IdempotencyKey>,
+    ) -> Result<PassingLook, Error> {
+        let Some(scene) = self.scene(reader, id, answers, key)? else {
+            return Ok(PassingLook::Found(Precheck::default()));
+        };
+        let server = self.access.server_rules();
+        // The rules of a session are compiled where nobody has asked them yet.
+        if !scene.session.rules.is_empty() || !scene.is_soon_judged(answers, &server) {
+            return Ok(PassingLook::TakesTime(Box::new(scene)));
+        }
+        self.judge(scene, answers, actor, server, answer::check_in_passing).map(PassingLook::Found)
     }
 
     /// Reads what there is to look at; `None` where the request was answered before.
@@ -142,13 +207,14 @@ impl Engine {
         Ok(Some(PrecheckInput { session, asked, pending }))
     }
 
-    /// May take its time.
+    /// May take its time, as `check` may and the rules may.
     fn judge(
         &self,
         scene: PrecheckInput,
         answers: &[Answer],
         actor: &Actor,
         server: Arc<Rules>,
+        check: Check,
     ) -> Result<Precheck, Error> {
         let PrecheckInput { session, asked, pending } = scene;
         let (now, own) = (self.now(), self.access.session_rules(&session));
@@ -161,7 +227,7 @@ impl Engine {
             if asked.answer_with(&answer.value, None, actor.name(), now)?.is_some() {
                 continue;
             }
-            let valid = answer::check((&asked).into(), answer.value.clone(), self.access.schemas())
+            let valid = check((&asked).into(), answer.value.clone(), self.access.schemas())
                 .map_err(|error| at(&answer.place, error))?;
             let answered = asked.answer_with(&answer.value, Some(valid.clone()), actor.name(), now)?;
             let Some(Answered::Now(answered)) = answered else { continue };
@@ -245,7 +311,11 @@ fn is_soon_done(answer: &Answer, asked: &AnswerTarget) -> bool {
         TOOL_APPROVAL => answer.value.get("args").is_some() && interrupt.args_schema.is_some(),
         _ => interrupt.response_schema.is_some(),
     };
-    !has_schema && json_size(&answer.value) <= SMALL
+    !has_schema && is_small(answer)
+}
+
+fn is_small(answer: &Answer) -> bool {
+    json_size(&answer.value) <= SMALL
 }
 
 /// Whether the step is a tool whose outcome nobody knows. What the journal does not know is taken for one.

@@ -13,6 +13,7 @@ use crate::domain::session::{self, Failure, Session};
 use crate::domain::status::Status;
 use crate::domain::{Error, InterruptId, SessionId};
 use crate::engine::journal::runs::note_left;
+use crate::engine::telling::bells::{Listener, SessionSnapshot};
 use crate::engine::telling::view::{NewSession, SessionView, Subscription, view, view_and_newest};
 use crate::engine::{Engine, clock, detached};
 use crate::faults::{self, Point};
@@ -106,12 +107,42 @@ impl Engine {
     /// # Errors
     /// [`Error::SessionNotFound`], and [`Error::SessionDeleted`] when it went away meanwhile.
     pub async fn wait(&self, id: SessionId, timeout: Option<Duration>) -> Result<SessionView, Error> {
-        Ok(self.placement.with_waits(self.until_not_running(id, timeout).await?))
+        let listener = self.listen(id);
+        let known = self.session_at(id).await?;
+        self.until_not_running(listener, known, timeout).await
     }
 
-    async fn until_not_running(&self, id: SessionId, timeout: Option<Duration>) -> Result<SessionView, Error> {
-        let mut listener = self.telling.listen(id);
-        let (mut view, mut event) = self.session_at(id).await?;
+    /// Hears from now on what becomes of a session.
+    pub fn listen(&self, id: SessionId) -> Listener<'_> {
+        self.telling.listen(id)
+    }
+
+    /// As [`Engine::wait`], of a session that `listener` has heard since before a message made `sent` of it.
+    ///
+    /// # Errors
+    /// Those of [`Engine::wait`].
+    pub async fn wait_after(
+        &self,
+        listener: Listener<'_>,
+        id: SessionId,
+        sent: Option<SessionSnapshot>,
+        timeout: Option<Duration>,
+    ) -> Result<SessionView, Error> {
+        let known = match sent {
+            Some(SessionSnapshot { event, view, .. }) if event.get() > 0 => (view, event.get()),
+            _ => self.session_at(id).await?,
+        };
+        self.until_not_running(listener, known, timeout).await
+    }
+
+    /// The session, which was `view` when `event` was its newest, once it does not run.
+    async fn until_not_running(
+        &self,
+        mut listener: Listener<'_>,
+        (mut view, mut event): (SessionView, u64),
+        timeout: Option<Duration>,
+    ) -> Result<SessionView, Error> {
+        let id = view.session.id;
         let deadline = async {
             match timeout {
                 Some(timeout) => tokio::time::sleep(timeout).await,
@@ -122,8 +153,8 @@ impl Engine {
         while view.session.status() == Status::Running {
             let shown = tokio::select! {
                 shown = listener.heard() => shown,
-                () = &mut deadline => return Ok(view),
-                () = self.stopping.cancelled() => return Ok(view),
+                () = &mut deadline => break,
+                () = self.stopping.cancelled() => break,
             };
             if let Some(shown) = shown.filter(|shown| shown.is_after(&view, event)) {
                 (view, event) = (shown.view.clone(), shown.event.get());
@@ -134,7 +165,7 @@ impl Engine {
                 other => other,
             })?;
         }
-        Ok(view)
+        Ok(self.placement.with_waits(view))
     }
 
     /// One session, and the number of its newest event when it was read.

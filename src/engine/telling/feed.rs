@@ -5,7 +5,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -57,6 +57,8 @@ pub struct Feed {
     listeners: broadcast::Sender<Live>,
     /// Whether somebody has asked to look already: it is looked once.
     is_to_look: Arc<AtomicBool>,
+    /// Up to which number events were stored while nobody listened.
+    unheard: Arc<AtomicU64>,
     stopping: CancellationToken,
 }
 
@@ -66,27 +68,34 @@ impl Feed {
         let (news, incoming) = mpsc::unbounded_channel();
         let (listeners, _) = broadcast::channel(LAG);
         let is_to_look = Arc::new(AtomicBool::new(false));
+        let unheard = Arc::new(AtomicU64::new(told));
         let feeding = FeedingTask {
             store: Arc::clone(&store),
             told,
             listeners: listeners.clone(),
             is_to_look: Arc::clone(&is_to_look),
+            unheard: Arc::clone(&unheard),
             stopping: stopping.clone(),
             waiting: VecDeque::new(),
         };
         tokio::spawn(feeding.run(incoming));
-        Self { store, news, listeners, is_to_look, stopping }
+        Self { store, news, listeners, is_to_look, unheard, stopping }
     }
 
     /// A feed that tells nobody.
     pub fn silent(store: Arc<dyn Store>, stopping: CancellationToken) -> Self {
         let (news, _) = mpsc::unbounded_channel();
         let (listeners, _) = broadcast::channel(1);
-        Self { store, news, listeners, is_to_look: Arc::default(), stopping }
+        Self { store, news, listeners, is_to_look: Arc::default(), unheard: Arc::default(), stopping }
     }
 
-    /// Events up to number `last` are on disk.
+    /// Events up to number `last` are on disk. Where nobody listens, nobody is woken: whoever comes later starts from the
+    /// store.
     pub fn ring(&self, last: u64) {
+        if !self.is_heard() {
+            self.unheard.fetch_max(last, Ordering::AcqRel);
+            return;
+        }
         // The task ends only with the runtime, or never was there; then there is nobody to tell.
         drop(self.news.send(FeedUpdate::Stored { last }));
     }
@@ -167,6 +176,7 @@ struct FeedingTask {
     told: u64,
     listeners: broadcast::Sender<Live>,
     is_to_look: Arc<AtomicBool>,
+    unheard: Arc<AtomicU64>,
     stopping: CancellationToken,
     /// What has come while something was read, in order.
     waiting: VecDeque<FeedUpdate>,
@@ -182,6 +192,7 @@ impl FeedingTask {
                     None => return,
                 },
             };
+            self.told = self.told.max(self.unheard.load(Ordering::Acquire));
             match item {
                 FeedUpdate::Passing(event) => drop(self.listeners.send(Live::Heard(FeedItem::Passing(event)))),
                 FeedUpdate::Over => drop(self.listeners.send(Live::Over)),
@@ -349,5 +360,26 @@ impl Subscriber {
 
     fn wants(&self, session: SessionId) -> bool {
         self.session.is_none_or(|wanted| wanted == session)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::contract::fixture::Fixture;
+
+    #[test]
+    fn nobody_is_woken_for_events_that_nobody_hears() {
+        let (news, mut woken) = mpsc::unbounded_channel();
+        let (listeners, _) = broadcast::channel(1);
+        let (store, stopping) = (Fixture::memory().store, CancellationToken::new());
+        let feed = Feed { store, news, listeners, is_to_look: Arc::default(), unheard: Arc::default(), stopping };
+        feed.ring(7);
+        feed.ring(6);
+        assert!(woken.try_recv().is_err());
+        let _listener = feed.listeners.subscribe();
+        feed.ring(8);
+        assert!(matches!(woken.try_recv(), Ok(FeedUpdate::Stored { last: 8 })));
+        assert_eq!(feed.unheard.load(Ordering::Acquire), 7);
     }
 }

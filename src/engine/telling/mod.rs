@@ -1,7 +1,7 @@
 //! What others are told after a commit: pollers, listeners, webhooks, and whoever reads the figures.
 
 pub(super) mod after_commit;
-pub(super) mod bells;
+pub mod bells;
 pub(super) mod feed;
 pub mod figures;
 pub mod histogram;

@@ -1,4 +1,5 @@
-//! A poll that waits is told what the session has become by the commit itself: nobody reads it once more.
+//! A poll that waits is told what the session has become by the commit itself: nobody reads it once more. Where it came
+//! with the message, nobody reads it before either.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -8,7 +9,8 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::time::timeout;
 
-use super::support::{World, runtime, settings};
+use super::support::{World, message, runtime, settings};
+use crate::domain::access::Actor;
 use crate::domain::status::Status;
 use crate::domain::{Error, SessionId, TurnId};
 use crate::engine::clock;
@@ -57,6 +59,11 @@ async fn world() -> (World, Arc<Unreadable>) {
     (World::over(fixture, store.clone(), settings(), runtime()).await, store)
 }
 
+async fn send(world: &World, session: SessionId) -> Option<SessionSnapshot> {
+    let (text, anyone) = (message("go"), Actor::anyone());
+    world.engine.send_message(session, text, None, None, None, &anyone).await.unwrap()
+}
+
 async fn waits(poll: &mut (impl Future<Output = Result<SessionView, Error>> + Unpin)) -> bool {
     timeout(Duration::ZERO, poll).await.is_err()
 }
@@ -103,6 +110,34 @@ async fn nor_are_the_questions_of_a_turn() {
     let interrupts: Vec<_> = polled.interrupts.iter().map(|interrupt| interrupt.interrupt_id).collect();
     assert_eq!(interrupts, asked);
     assert_eq!(polled, world.engine.session(order.session).await.unwrap());
+}
+
+#[tokio::test]
+async fn who_sends_a_message_and_waits_reads_nothing_at_all() {
+    let (world, store) = world().await;
+    let session = world.session().await;
+    store.refuses.store(true, Ordering::Relaxed);
+    for came_first in [false, true] {
+        let listener = world.engine.listen(session);
+        let sent = send(&world, session).await;
+        let mut poll = pin!(world.engine.wait_after(listener, session, sent, None));
+        let order = world.order().await;
+        // What has become of the turn may be there before anybody waits for it.
+        assert!(came_first || waits(&mut poll).await);
+        world.end(&order).await.unwrap();
+        assert_eq!(poll.await.unwrap().session.status(), Status::Idle);
+    }
+}
+
+#[tokio::test]
+async fn who_sends_a_message_and_waits_hears_whoever_stops_its_turn() {
+    let (world, _) = world().await;
+    let session = world.session().await;
+    let listener = world.engine.listen(session);
+    let sent = send(&world, session).await;
+    world.engine.cancel(session, Actor::anyone()).await.unwrap();
+    let poll = world.engine.wait_after(listener, session, sent, None);
+    assert_eq!(poll.await.unwrap().session.status(), Status::Error);
 }
 
 #[tokio::test]

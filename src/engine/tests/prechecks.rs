@@ -1,5 +1,6 @@
 //! What may take its time is done apart from the transactions, and counts only while what it was about stands.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
@@ -22,6 +23,7 @@ use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
 
 crate::store::contract::for_each_store!(
     a_transaction_does_nothing_that_may_take_its_time,
+    what_takes_no_time_to_look_at_is_looked_at_by_the_transaction,
     others_write_while_an_answer_is_looked_at,
     an_answer_is_looked_at_again_once_the_rules_are_others,
     an_answer_is_looked_at_again_once_a_policy_was_pushed,
@@ -40,6 +42,8 @@ struct Holding {
     next: Mutex<usize>,
     held: Mutex<Vec<Held>>,
     changed: Notify,
+    /// How often it was read.
+    reads: AtomicUsize,
 }
 
 impl Holding {
@@ -76,6 +80,7 @@ impl Store for Holding {
     }
 
     fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.reads.fetch_add(1, Ordering::Relaxed);
         self.store.read(job)
     }
 
@@ -94,6 +99,7 @@ async fn holding(fixture: Fixture) -> (Arc<World>, Arc<Holding>) {
         next: Mutex::default(),
         held: Mutex::default(),
         changed: Notify::new(),
+        reads: AtomicUsize::new(0),
     });
     let world = World::over(fixture, Arc::clone(&store) as _, Settings { workers: 9, ..settings() }, runtime()).await;
     (Arc::new(world), store)
@@ -138,6 +144,30 @@ async fn a_transaction_does_nothing_that_may_take_its_time(fixture: Fixture) {
     // Only builds with failpoints look.
     assert_eq!(matches!(refused, Err(Error::Internal(_))), cfg!(feature = "failpoints"), "{refused:?}");
     apart::takes_its_time();
+}
+
+async fn what_takes_no_time_to_look_at_is_looked_at_by_the_transaction(fixture: Fixture) {
+    let (world, store) = holding(fixture).await;
+    let reads = || store.reads.swap(0, Ordering::Relaxed);
+    let ((order, first), (edited, second), (ruled, third)) =
+        (paying(&world, 1).await, paying(&world, 2).await, paying(&world, 3).await);
+    reads();
+    world.answer(order.session, first, json!({"approved": true})).await.unwrap();
+    assert_eq!(reads(), 0, "a yes");
+    world.answer(edited.session, second, json!({"approved": true, "args": {"amount": 4}})).await.unwrap();
+    assert_eq!(reads(), 0, "there is a schema for the arguments: what it read is looked at apart, and it runs again");
+    load(&world, rule(Effect::Ask, Some("args.amount > 4")));
+    world.answer(ruled.session, third, json!({"approved": true})).await.unwrap();
+    assert_eq!(reads(), 1, "there is a rule with an expression");
+    load(&world, rule(Effect::Ask, None));
+    let rules = vec![rule(Effect::Ask, None)];
+    let session = world.engine.create_session(NewSession { rules, ..NewSession::default() }).await.unwrap().session.id;
+    world.send(session).await.unwrap();
+    let order = world.order_of(session).await;
+    let fourth = asked(world.append(&order, vec![call(pay(1)), waiting(None, &[])]).await.unwrap())[0];
+    reads();
+    world.answer(session, fourth, json!({"approved": true})).await.unwrap();
+    assert_eq!(reads(), 0, "the session has rules of its own, which are compiled apart");
 }
 
 async fn others_write_while_an_answer_is_looked_at(fixture: Fixture) {
@@ -217,6 +247,7 @@ async fn what_a_decision_for_always_settles_is_looked_at_again_once_more_is_aske
 
 async fn an_answer_whose_rules_change_for_ever_is_not_taken(fixture: Fixture) {
     let (world, store) = holding(fixture).await;
+    load(&world, rule(Effect::Ask, Some("args.amount > 4")));
     let (order, id) = paying(&world, 5).await;
     for _ in 0..crate::engine::journal::prechecks::MAX_PRECHECKS {
         store.hold_next();
@@ -224,7 +255,7 @@ async fn an_answer_whose_rules_change_for_ever_is_not_taken(fixture: Fixture) {
     let answering = answering(&world, &order, id, json!({"approved": true}));
     for _ in 0..crate::engine::journal::prechecks::MAX_PRECHECKS {
         let held = store.held().await;
-        load(&world, rule(Effect::Ask, None));
+        load(&world, rule(Effect::Ask, Some("args.amount > 4")));
         store.write_now(held).await;
     }
     assert!(matches!(answering.await.unwrap(), Err(Error::StoreUnavailable(_))));

@@ -160,7 +160,7 @@ impl World {
     }
 
     pub async fn send(&self, session: SessionId) -> Result<(), Error> {
-        self.engine.send_message(session, message("go"), None, None, None, &Actor::anyone()).await
+        self.engine.send_message(session, message("go"), None, None, None, &Actor::anyone()).await.map(drop)
     }
 
     /// A new session with a turn at a worker.

@@ -288,7 +288,7 @@ type Note = Box<dyn FnOnce(ToldClient) -> Line + Send>;
 
 async fn send(server: Arc<Server>, id: SessionId, text: String) -> (Result<(), Error>, Note) {
     let key = IdempotencyKey { key: text.clone(), request_digest: text.clone() };
-    let sent = server.engine.send_message(id, message(&text), None, Some(key), None, &Actor::anyone()).await;
+    let sent = server.engine.send_message(id, message(&text), None, Some(key), None, &Actor::anyone()).await.map(drop);
     (sent, Box::new(move |told| Line::Sent(id, text, told)))
 }
 
