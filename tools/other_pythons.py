@@ -166,8 +166,8 @@ def main(arguments: list[str]) -> int:
         return 0
     failed = False
     there = [path for path in TESTS if (ROOT / path).exists()]
-    # All at once: half of the time of a test is a wait, and so is that of an installation. Two share a processor, for each
-    # process of tests more would collect and rewrite every file anew, which takes as long as a fifth of the tests.
+    # All at once: half of the time of a test is a wait, and so is that of an installation. No more of them than there
+    # are processors, for each would collect and rewrite every file anew, which takes as long as a fifth of the tests.
     processes = max(1, (os.cpu_count() or 1) // max(1, len(chosen)))
     with ThreadPoolExecutor(max_workers=len(chosen) or None) as pool:
         running: dict[str, Future[tuple[bool, float, str]]] = {
