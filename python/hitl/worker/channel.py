@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable
+from contextlib import suppress
 
 from hitl.driver.frames import Frame, FrameReader, encode_frame
 from hitl.errors import WorkerProtocolError
@@ -91,7 +92,14 @@ class Channel:
             else:
                 self._loop.remove_writer(self._socket)
         if self._is_left and not self._unsent:
+            self._discard_unread()
             self._socket.close()
+
+    def _discard_unread(self) -> None:
+        """What nobody has read when a socket is closed would be a broken channel for the other side, and not its end."""
+        with suppress(OSError):  # nothing is there, or the other side has gone
+            while self._socket.recv(_READ_SIZE):
+                pass
 
     def _readable(self) -> None:
         try:

@@ -95,6 +95,17 @@ async def test_what_was_sent_before_it_was_closed_is_still_written() -> None:
     ends.peer.close()
 
 
+async def test_what_was_not_read_before_it_was_closed_is_no_broken_channel_for_the_other_side() -> None:
+    ends = Ends()
+    ends.channel.send(PING)
+    ends.peer.send(encode_frame(PING) * 100)  # nobody reads it: no round of the loop goes by
+    ends.channel.close()
+    assert ends.peer.recv(1024) == encode_frame(PING)
+    assert ends.peer.recv(1024) == b""
+    assert ends.frames == []
+    ends.close()
+
+
 async def test_frames_arrive_in_whatever_pieces_they_come() -> None:
     ends = Ends()
     for byte in 2 * encode_frame(PING):
