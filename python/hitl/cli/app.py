@@ -64,7 +64,14 @@ def _print_version(asked: bool) -> None:
 
 def _root(
     version: Annotated[
-        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+        bool,
+        typer.Option(
+            "--version",
+            callback=_print_version,
+            is_eager=True,
+            allow_from_autoenv=False,  # HITL_VERSION is what many images call the version of what is in them
+            help="Print the version and exit.",
+        ),
     ] = False,
 ) -> None:
     """Serve Python agents that stop and ask a person."""

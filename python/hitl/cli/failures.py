@@ -86,7 +86,7 @@ def _hint(error: ClientError) -> str:
         case Unauthorized():
             return "give the server's key with --api-key, or in HITL_API_KEY"
         case Forbidden() if error.code == "missing_scope":
-            return "use a key with that scope; `hitl keys create NAME --scope SCOPE` makes one"
+            return "use a key with that scope; whoever runs the server makes one: hitl keys create NAME --scope SCOPE"
         case Forbidden() if error.code == "self_approval":
             return "somebody with another key has to answer"
         case Forbidden() if error.code == "not_an_approver":
@@ -124,7 +124,7 @@ def _conflict_hint(error: Conflict) -> str:
             "; on a server without keys say who you are with --as"
         )
     if error.code == "key_exists":
-        return "choose another name, or revoke that key: hitl keys revoke KEY_ID"
+        return "choose another name, or revoke that key: hitl keys revoke NAME"
     if error.code == "notice_not_failed":
         return "a pending notice is tried again by itself, and a delivered one never: hitl webhooks list"
     if "interrupted" in error.detail:

@@ -339,7 +339,7 @@ def _parse(text: str) -> Any:
     try:
         return read_json(text)
     except ValueError as error:
-        usage_error(f"the answer is not JSON: {error}", """text needs quotes of its own: '"yes"'""")
+        usage_error(f"the answer is not JSON: {error}", """text needs quotes of its own: '"text"'""")
 
 
 def add_to(root: typer.Typer) -> None:

@@ -96,7 +96,7 @@ class Channel:
             self._socket.close()
 
     def _discard_unread(self) -> None:
-        """What nobody has read when a socket is closed would be a broken channel for the other side, and not its end."""
+        """What is unread when a socket is closed would be a broken channel for the other side, and not its end."""
         with suppress(OSError):  # nothing is there, or the other side has gone
             while self._socket.recv(_READ_SIZE):
                 pass

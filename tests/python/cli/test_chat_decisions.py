@@ -10,6 +10,7 @@ from hitl.cli.chat.rendering import approval_panel
 from hitl.client import Interrupt
 from tests.python.cli.conversation import APPROVAL, Open, Serve, answers_sent, asks, leave, start_turn
 from tests.python.cli.terminal import DOWN, ENTER, UP
+from tests.python.client.fake_server import problem
 
 EVERYTHING = ["approve", "edit", "reject", "respond"]
 
@@ -92,6 +93,31 @@ def test_arguments_are_edited_as_they_are_shown(serve: Serve, terminal: Open) ->
     (sent,) = answers_sent(server)
     assert sent["type"] == "edit"
     assert sent["args"]["path"].endswith("new.txt")
+
+
+def test_arguments_that_are_refused_are_asked_for_again_and_not_approved_by_the_next_line(
+    serve: Serve, terminal: Open
+) -> None:
+    server = serve(asks(APPROVAL, allowed_decisions=EVERYTHING))
+    chat = terminal("chat", server.url)
+    start_turn(chat)
+    chat.expect("Enter to choose")
+    chat.send(UP + UP + ENTER)
+    chat.expect("Its arguments as JSON")
+    wrong = {"loc": ["body", "value", "args"], "msg": "is for others", "type": "denied"}
+    refusal = problem(422, "Invalid answer: is for others", "invalid_answer", errors=[wrong])
+    server.override("POST", f"/sessions/{server.only_session().id}/resume", refusal)
+    chat.send("\x7f" * 14 + 'all"}' + ENTER)
+    chat.expect("Your answer was not taken")
+    # Not the menu, whose first entry lets the tool run with what was asked.
+    chat.expect('Its arguments as JSON (empty to go back): {"path": "/tmp/all"}')
+    chat.send("\x7f" * 60 + ENTER)
+    # Whoever goes back is asked anew.
+    chat.expect("Enter to choose")
+    assert len(answers_sent(server)) == 1
+    chat.send(DOWN + ENTER)
+    chat.expect("heard")
+    assert answers_sent(server)[1:] == [{"approved": False}]
 
 
 def test_a_person_answers_in_the_tools_place(serve: Serve, terminal: Open) -> None:

@@ -48,6 +48,7 @@ class Answerer:
     async def _approval(self, interrupt: Interrupt, refused: ChatAnswer | None) -> ChatAnswer:
         tool, allowed = str(interrupt.tool_name), interrupt.allowed_decisions
         ways: list[tuple[str, Callable[[], Awaitable[ChatAnswer | None]]]] = []
+        again: int | None = None
 
         def plainly(label: str, value: Any) -> None:
             async def decide() -> ChatAnswer:
@@ -63,14 +64,18 @@ class Answerer:
         if allowed is not None and "approve" in allowed:
             plainly("Yes, and do not ask again in this session", {"approved": True, "always": True})
         if allowed is not None and "edit" in allowed:
+            again = len(ways) if _is_of(refused, "edit") else again
             ways.append(("Yes, with other arguments", partial(self._edit, interrupt, _draft(refused, "edit"))))
         if allowed is not None and "respond" in allowed:
+            again = len(ways) if _is_of(refused, "respond") else again
             ways.append(("Answer in its place", partial(self._response, tool, _draft(refused, "respond"))))
         while True:
-            index = await choose(f"Run {tool}?", [Choice(label) for label, _ in ways])
+            # What was refused is typed once more: a menu would take the next Enter for a yes to what was asked.
+            index = again if again is not None else await choose(f"Run {tool}?", [Choice(label) for label, _ in ways])
             answer = await ways[index][1]()
             if answer is not None:
                 return answer
+            again = None
 
     async def _rejection(self, tool: str) -> ChatAnswer | None:
         reason = await enter_text("Why not? (empty to go back)")
@@ -126,6 +131,8 @@ _WRITTEN = {"boolean": "true or false", "integer": "a whole number", "number": "
 
 
 def _no_json(text: str, error: ValueError, schema: Any) -> str:
+    if not text:
+        return "An answer is JSON: text in quotes, a number, true or false, null, [...] or {...}"
     written = _WRITTEN.get(str(schema.get("type"))) if isinstance(schema, Mapping) else None
     if written is not None:
         return f"That is not JSON: {error}. The answer is {written}"
@@ -136,7 +143,11 @@ def _no_json(text: str, error: ValueError, schema: Any) -> str:
 
 def _draft(refused: ChatAnswer | None, kind: str) -> str:
     """What was typed for a decision of this kind, when the server would not take it."""
-    return refused.draft if refused is not None and refused.value.get("type") == kind else ""
+    return refused.draft if refused is not None and _is_of(refused, kind) else ""
+
+
+def _is_of(refused: ChatAnswer | None, kind: str) -> bool:
+    return refused is not None and refused.value.get("type") == kind
 
 
 async def _question(text: str, chip: str, question: Mapping[str, Any]) -> str | list[str]:
