@@ -379,6 +379,11 @@ def test_health_that_is_not_ok_exits_with_1(hitl: Run, server: FakeServer) -> No
     assert (finished.returncode, json.loads(finished.stdout)) == (1, body)
 
 
+def test_a_version_that_an_image_has_is_no_question_for_ours(hitl: Run, server: FakeServer) -> None:
+    finished = hitl("health", HITL_URL=server.url, HITL_VERSION="2.4.1")
+    assert (finished.returncode, json.loads(finished.stdout)["status"]) == (0, "ok")
+
+
 # --- chat without a terminal ---
 
 

@@ -45,6 +45,8 @@ def test_a_key_lives_at_a_server(hitl: Run) -> None:
         at = {"HITL_URL": server.url, "HITL_API_KEY": "the first key there is"}
         key = made(hitl, "reader", "--scope", "read", **at)
         assert key["created_by"] == "api-key"
+        again = hitl("keys", "create", "reader", "--scope", "read", **at)
+        assert (again.returncode, "hitl keys revoke NAME" in again.stderr) == (5, True)
         with Client(server.url, api_key=key["key"]) as client:
             assert list(client.list_sessions()) == []
             with pytest.raises(Forbidden) as refused:
