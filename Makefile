@@ -1,7 +1,7 @@
 # Everything a developer runs. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test begun rust-built rust-and-environments environments python-and-others test-rust test-python test-pythons test-frameworks test-frameworks-oldest test-upstream slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pooler pictures site links bench bench-full bench-layers demo wheel sdist try-wheel try-sdist clean
+.PHONY: help setup test begun rust-built rust-and-environments environments others test-rust test-python test-pythons test-frameworks test-frameworks-oldest test-upstream slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pooler pictures site links bench bench-full bench-layers demo wheel sdist try-wheel try-sdist clean
 
 VENV ?= .venv
 # Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
@@ -45,7 +45,7 @@ else
 endif
 	@touch $@
 
-test: begun rust-and-environments python-and-others ## Set up, then run every test, Rust and Python; names the slowest
+test: begun rust-and-environments test-python others ## Set up, then run every test, Rust and Python; names the slowest
 	@$(BIN)/python tools/slowest.py
 
 begun: # The compiler works while packages come, which keeps one core busy.
@@ -66,8 +66,8 @@ environments: $(SETUP) # What the tests after those of the core run in, and on
 	$(IN_VENV) python -m tools.frameworks --install
 	$(IN_VENV) python -m tools.upstream --install
 
-python-and-others: setup # Beside the longest, which leaves a quarter of the processors idle, the others one after the other.
-	@$(MAKE) --no-print-directory --jobs=2 $(TOGETHER) SETUP= test-python test-pythons test-frameworks test-upstream
+others: setup # Each by itself leaves a processor idle: while it begins, and for its last tests.
+	@$(MAKE) --no-print-directory --jobs=2 $(TOGETHER) SETUP= test-pythons test-frameworks test-upstream
 
 test-rust: $(SETUP) ## The tests of the core, with real Python workers
 	@# What tries whether a rule that is left out is missed says nothing more there.
@@ -77,7 +77,7 @@ test-rust: $(SETUP) ## The tests of the core, with real Python workers
 	@# Where there are any: to find none, rustdoc would read all of the core once more.
 	$(if $(shell grep -rlE '^ *//[/!].*```' src),cargo test --locked --no-default-features $(FAULTS) --doc)
 
-test-python: $(SETUP) browser pooler ## The tests of the package: agents, workers, HTTP, command line, web inbox
+test-python: setup browser pooler ## The tests of the package: agents, workers, HTTP, command line, web inbox
 	$(IN_VENV) pytest -n auto --dist worksteal --junitxml=target/pytest.xml $(ARGS)
 
 test-pythons: $(SETUP) ## Loops, order and old journals on each other Python that is here, and replays between them

@@ -166,9 +166,10 @@ def main(arguments: list[str]) -> int:
         return 0
     failed = False
     there = [path for path in TESTS if (ROOT / path).exists()]
-    # All at once: half of the time of a test is a wait, and so is that of an installation. No more of them than there
-    # are processors, for each would collect and rewrite every file anew, which takes as long as a fifth of the tests.
-    processes = max(1, (os.cpu_count() or 1) // max(1, len(chosen)))
+    # All at once: half of the time of a test is a wait, and so is that of an installation. A process of tests for each
+    # processor is enough then, and each more would collect and rewrite every file anew, which takes as long as a fifth
+    # of the tests.
+    processes = max(2, (os.cpu_count() or 1) * 2 // max(1, len(chosen)))
     with ThreadPoolExecutor(max_workers=len(chosen) or None) as pool:
         running: dict[str, Future[tuple[bool, float, str]]] = {
             minor: pool.submit(tested, minor, interpreter, there, processes) for minor, interpreter in chosen.items()

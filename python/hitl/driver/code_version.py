@@ -39,7 +39,7 @@ def _own_modules(paths: Iterable[str], package: str | None) -> Iterator[tuple[st
     """Names and files of the application's modules, those of ``package`` wherever they are."""
     roots = {spelling for path in (os.curdir, *paths) for spelling in _spellings(path)}
     foreign = {spelling for path in _library_folders() for spelling in _spellings(path)}
-    for name, module in list(sys.modules.items()):
+    for name, module in sys.modules.copy().items():
         # What stands in sys.modules is not always a module, and a lazy one may run code when it is looked at.
         file = getattr(module, "__dict__", {}).get("__file__")
         if not isinstance(file, str) or _is_hitl(name, module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import threading
 import traceback
@@ -70,7 +71,11 @@ class InProcessWorker:
             output.uninstall()
 
     async def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._worker = Worker(self._agent, single=False, code=code_version(self._agent), on_lost=self._lost)
+        try:
+            self._worker = Worker(self._agent, single=False, code=code_version(self._agent), on_lost=self._lost)
+        except BaseException:
+            os.close(self._fd)  # else the other side would wait for a first word
+            raise
         self._loop = loop
         self._ready.set()
         await self._worker.serve(self._fd)

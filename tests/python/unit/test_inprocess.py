@@ -108,6 +108,20 @@ def test_the_end_of_the_channel_ends_the_thread_not_the_program() -> None:
     assert not [thread for thread in threading.enumerate() if thread.name == "hitl worker"]
 
 
+def test_a_worker_that_cannot_begin_ends_its_channel(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(agent: Any) -> str:
+        raise OSError("a file has gone")
+
+    monkeypatch.setattr("hitl.worker.inprocess.code_version", fails)
+    with own_streams() as own:
+        ends = ServerEnd()
+        worker = InProcessWorker(greeter, ends.worker.detach()).start()
+        assert ends.receive() is None
+        worker.stop(10)
+    assert "a file has gone" in own["stderr"].getvalue()
+    ends.socket.close()
+
+
 def test_a_turn_that_exits_does_not_end_the_program() -> None:
     def agent(message: ChatMessage, state: State) -> Any:
         raise SystemExit(3)
