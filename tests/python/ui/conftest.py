@@ -26,8 +26,8 @@ MakeKey = Callable[..., Json]
 Enter = Callable[[str], Inbox]
 
 PATIENT = "const timer = setTimeout; window.setTimeout = (work, after) => after >= 5000 ? 0 : timer(work, after);"
-"""What is held for some seconds so that it can be taken back is held until somebody sends it: on a busy machine axe alone
-takes longer than that."""
+"""What is held for some seconds so that it can be taken back is held until somebody sends it: on a busy machine axe
+alone takes longer than that."""
 
 # Chromium writes each refused request on the console.
 REFUSED = ("401",)
@@ -81,7 +81,9 @@ def open_page(browser: Browser, api: Api) -> Iterator[Callable[..., Page]]:
     """
     with ExitStack() as stack:
 
-        def open_it(url: str, size: str = "desktop", expected: tuple[str, ...] = (), script: str = PATIENT, **options: object) -> Page:
+        def open_it(
+            url: str, size: str = "desktop", expected: tuple[str, ...] = (), script: str = PATIENT, **options: object
+        ) -> Page:
             context = browser.new_context(viewport=SIZES[size], has_touch=size == "phone", **options)
             context.set_default_timeout(PATIENCE)
             context.add_init_script(script)

@@ -2,9 +2,9 @@
 
 A message that is a plan's name begins it; a message that is JSON is a plan itself: `[[{"name", "args"}, ...], ...]`,
 one list of tool calls for each reply of the model, and at its end what it says. A message that begins with `pause until
-PATH: ` is answered in two halves, the second once there is a file at PATH. Until then one with `crash until PATH: ` takes
-the worker's process with it, one with `away until PATH: ` finds the model away, and with `loop until PATH: ` it looks an
-order up again and again. One with `fail: ` is an error that says the rest.
+PATH: ` is answered in two halves, the second once there is a file at PATH. Until then one with `crash until PATH: `
+takes the worker's process with it, one with `away until PATH: ` finds the model away, and with `loop until PATH: ` it
+looks an order up again and again. One with `fail: ` is an error that says the rest.
 """
 
 from __future__ import annotations

@@ -24,7 +24,9 @@ AsKey = Callable[[str], Api]
 
 @pytest.fixture(scope="module")
 def desk() -> Iterator[Served]:
-    with Served("tests.python.ui.desk:desk", workers=4, api_key="the key of the operator", prevent_self_approval=True) as server:
+    with Served(
+        "tests.python.ui.desk:desk", workers=4, api_key="the key of the operator", prevent_self_approval=True
+    ) as server:
         yield server
 
 

@@ -198,7 +198,8 @@ def test_no_file_of_an_open_turn_runs(open_inbox: Open) -> None:
     for tab in ("", f"{base}#/sessions/{session_id}", f"{base}#/sessions/{session_id}/journal"):
         if tab:
             inbox.page.goto(tab)
-        # Five payloads of the result and four of the message, each as an image and as what is none; and the older member.
+        # Five payloads of the result and four of the message, each as an image and as what is none; and the older
+        # member.
         expect(inbox.page.locator("#app .attached img")).to_have_count(5 + 4 + 1)
         expect(inbox.page.locator("#app .attached a")).to_have_count(len(KINDS) * (5 + 4))
         led = inbox.page.locator("#app .attached a").evaluate_all(

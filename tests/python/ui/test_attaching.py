@@ -189,7 +189,7 @@ def test_a_file_that_is_too_large_is_refused_before_it_is_sent(inbox: Inbox) -> 
     composer.choose(file("large.bin", b"x" * (ROOM + 1)), NOTES)
     expect(composer.problem).to_have_text(
         "large.bin has 786 kB and is not attached: a message to this server has room for 786 kB of files. "
-        "The server’s --max-body sets how much it takes."
+        "The server\u2019s --max-body sets how much it takes."
     )
     expect(composer.chosen).to_have_text(["notes.txt 10 bytes✕"])
     check(inbox)

@@ -220,7 +220,8 @@ def test_many_are_rejected_with_one_reason(open_inbox: Open) -> None:
 OLDER_BROWSER = """
     delete JSON.rawJSON;
     const parse = JSON.parse;
-    JSON.parse = (text, reviver) => parse(text, reviver && function (key, value) { return reviver.call(this, key, value) });
+    JSON.parse = (text, reviver) =>
+      parse(text, reviver && function (key, value) { return reviver.call(this, key, value) });
 """
 """As it was before a reader of JSON could be told of the text it read."""
 

@@ -99,7 +99,9 @@ def test_a_journal_that_another_turn_has_taken_the_place_of_is_read_anew(open_in
     timeline = inbox.page.get_by_role("region", name="Journal of the newest turn")
     expect(timeline.get_by_role("listitem")).to_have_count(2)
     # The page has not heard of the next turn yet.
-    inbox.page.route("**/journal?*cursor=*", lambda route: route.continue_(url=OTHER_TURN.sub("0" * 8, route.request.url)))
+    inbox.page.route(
+        "**/journal?*cursor=*", lambda route: route.continue_(url=OTHER_TURN.sub("0" * 8, route.request.url))
+    )
     inbox.page.unroute("**/journal", short)
     inbox.click("Show more", timeline)
     expect(timeline.get_by_role("button", name="Show more")).to_have_count(0)

@@ -158,7 +158,9 @@ def test_so_is_all_that_shows_nothing(open_inbox: Open) -> None:
     inbox.asked(call("refund", order=1, cents=1, reason=f"{path} \u2764\ufe0f"))
     inbox.show("refund")
     cell = inbox.what_is_asked.locator(".members td").last
-    names = "".join(f"{letter}U+{ord(character):04X}" for letter, character in zip("abcdefghijklm", UNSEEN, strict=True))
+    names = "".join(
+        f"{letter}U+{ord(character):04X}" for letter, character in zip("abcdefghijklm", UNSEEN, strict=True)
+    )
     assert cell.inner_text() == f"{names} \u2764U+FE0F"
 
 

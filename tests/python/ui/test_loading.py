@@ -61,8 +61,8 @@ def test_a_request_goes_with_its_session(inbox: Inbox) -> None:
     session_id, [asked] = inbox.asked(REFUND)
     inbox.asked(call("refund", order=8, cents=1, reason="stays"))
     expect(inbox.rows).to_have_count(2)
-    # What it asks for after the session is gone is rightly refused: nothing is on its way then. The list's record is shown
-    # before the request's own reply comes.
+    # What it asks for after the session is gone is rightly refused: nothing is on its way then. The list's record is
+    # shown before the request's own reply comes.
     with inbox.page.expect_response(f"**/interrupts/{asked['interrupt_id']}"):
         inbox.show("order: 7")
     expect(inbox.page.get_by_text("Loading…")).to_have_count(0)

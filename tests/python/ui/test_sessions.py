@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import Route, expect
 
+from tests.python.ui.conftest import PATIENT
 from tests.python.ui.desk import call
 
 if TYPE_CHECKING:
@@ -22,6 +23,13 @@ MOST_AT_ONCE = """() => {
   new MutationObserver(count).observe(log, { childList: true, subtree: true });
 }"""
 """Counts how many messages the page shows, and keeps the most."""
+HEARS_LATE = """
+const listen = EventSource.prototype.addEventListener;
+EventSource.prototype.addEventListener = function (kind, hear) {
+  listen.call(this, kind, (event) => window.late ? window.late.push(() => hear(event)) : hear(event));
+};
+window.hear = () => { const late = window.late; window.late = null; for (const hear of late) hear(); };"""
+"""From `window.late = []` on the page hears nothing of what happens, and all of it with `window.hear()`."""
 
 
 def log(inbox: Inbox) -> str:
@@ -105,6 +113,57 @@ def test_nothing_is_shown_twice_where_a_turn_ends_while_the_page_reads_it(open_i
     expect(inbox.page.locator(".session .status")).to_have_text("idle")
     expect(chat.locator(".said")).to_have_count(2)
     assert inbox.page.evaluate("window.mostAtOnce") == 2
+
+
+def test_what_the_page_has_read_is_not_shown_again_when_it_hears_of_it(open_inbox: Open, tmp_path: Path) -> None:
+    inbox = open_inbox(script=PATIENT + HEARS_LATE)
+    session_id, gate = inbox.api.create(), tmp_path / "go"
+    messages: list[Route] = []
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
+    expect(inbox.page.get_by_text("Say something to begin.")).to_be_visible()
+    inbox.page.route(f"**/sessions/{session_id}/messages", lambda route: messages.append(route), times=1)
+    inbox.api.send(session_id, f"pause until {gate}: hello")
+    # It has asked for what was said, and reads it when the turn is over, which it has not heard yet.
+    inbox.until(lambda: messages)
+    inbox.page.evaluate("window.late = []")
+    gate.touch()
+    inbox.api.wait(session_id)
+    inbox.page.evaluate(MOST_AT_ONCE)
+    messages.pop().continue_()
+    said = inbox.page.get_by_role("log").locator(".said")
+    expect(said).to_have_count(2)
+    inbox.page.evaluate("window.hear()")
+    expect(inbox.page.locator(".session .status")).to_have_text("idle")
+    expect(said).to_have_count(2)
+    assert inbox.page.evaluate("window.mostAtOnce") == 2
+
+
+def test_what_is_heard_of_a_turn_that_was_over_when_the_page_came_is_not_shown_again(
+    open_inbox: Open, tmp_path: Path
+) -> None:
+    inbox = open_inbox(script=PATIENT + HEARS_LATE)
+    session_id = inbox.api.create()
+    place = f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}"
+    inbox.page.evaluate("window.late = []")
+    inbox.api.send(session_id, "hello")
+    inbox.api.wait(session_id)
+    inbox.page.goto(place)
+    said = inbox.page.get_by_role("log").locator(".said")
+    expect(said).to_have_count(2)
+    inbox.page.evaluate(MOST_AT_ONCE)
+    with inbox.page.expect_response(f"**/sessions/{session_id}"):
+        inbox.page.evaluate("window.hear()")
+    expect(said).to_have_count(2)
+    # What it says next is shown while it says it.
+    gate = tmp_path / "go"
+    inbox.api.send(session_id, f"pause until {gate}: and then")
+    expect(said).to_have_count(4)
+    gate.touch()
+    inbox.api.wait(session_id)
+    expect(said.last).to_contain_text("and then")
+    expect(inbox.page.locator(".session .status")).to_have_text("idle")
+    expect(said).to_have_count(4)
+    assert inbox.page.evaluate("window.mostAtOnce") == 4
 
 
 def test_several_requests_of_one_turn_are_answered_one_by_one(inbox: Inbox) -> None:

@@ -7,7 +7,7 @@ import { RuleFailed } from "../failed";
 import { questions, said, saysMore, title, toolArgs } from "../format";
 import { Settled } from "../inbox/detail";
 import { kindOf } from "../inbox/row";
-import { onDelta, onStep } from "../live";
+import { onDelta, onSession, onStep } from "../live";
 import { Markdown } from "../markdown";
 import { Members, Plain } from "../shown";
 import { Loading } from "../shell/loading";
@@ -16,7 +16,7 @@ import { useStore } from "../store";
 import type { Interrupt, Message, Session } from "../types";
 import { Composer } from "./composer";
 import { Said, Thread, type Calls } from "./thread";
-import { conversation, messageOf } from "./turn";
+import { conversation, messageOf, type Conversation } from "./turn";
 
 interface Speech {
   attempt: number;
@@ -25,18 +25,25 @@ interface Speech {
 
 export function Chat({ session }: { session: Session }) {
   const id = session.session_id;
-  const [messages, setMessages] = useState<Message[] | null>(null);
+  const [read, setRead] = useState<Conversation | null>(null);
   // What was sent from here, and how much people had said before that.
   const [sent, setSent] = useState<{ message: Message; after: number } | null>(null);
   const [speech, setSpeech] = useState<ReadonlyMap<string, Speech>>(new Map());
   // Of this turn, as far as it was heard: what was said and came of tools, and which tools are at work.
   const [steps, setSteps] = useState<Message[]>([]);
   const [atWork, setAtWork] = useState<ReadonlyMap<string, AtWork>>(new Map());
+  // What is heard of a turn that was over when it was read is among the messages; of the next one it is shown once that is read.
+  const isOver = read?.isOver === true;
   const [asked, setAsked] = useState<ReadonlyMap<string, Interrupt>>(new Map());
   const [problem, setProblem] = useState<string | null>(null);
   const end = useRef<HTMLDivElement>(null);
   const me = useStore((state) => state.me);
   const canSend = me === null || me.scopes.some((scope) => scope === "send" || scope === "admin");
+  const forget = () => {
+    setSpeech(new Map());
+    setSteps([]);
+    setAtWork(new Map());
+  };
   useEffect(() => {
     let here = true;
     // Who decided is worth to know beside a call, and no reason to show nothing.
@@ -44,7 +51,7 @@ export function Chat({ session }: { session: Session }) {
     const heard = new Set(steps);
     conversation(id, session.status).then((said) => {
       if (!here) return;
-      setMessages(said.messages);
+      setRead(said);
       setProblem(null);
       // An event never comes before what it tells of, so all that was heard before the request is in the reply: without the
       // name of its step, where its turn is over by then.
@@ -58,13 +65,15 @@ export function Chat({ session }: { session: Session }) {
         }
       }
       // What was said is among the messages now.
-      if (session.status === "idle" || session.status === "error") {
-        setSpeech(new Map());
-        setSteps([]);
-        setAtWork(new Map());
+      if (said.isOver) {
+        forget();
         setSent(null);
       }
-    }).catch((error: unknown) => here && setProblem(error instanceof Error ? error.message : String(error)));
+    }).catch((error: unknown) => {
+      if (!here) return;
+      setRead((now) => now && { ...now, isOver: false });
+      setProblem(error instanceof Error ? error.message : String(error));
+    });
     return () => {
       here = false;
     };
@@ -99,7 +108,10 @@ export function Chat({ session }: { session: Session }) {
       }),
     [id],
   );
-  const spoken = [...speech.values()].map((one) => one.text).join("");
+  // It ends, or another begins: what was heard before that is of the one that was over.
+  useEffect(() => (isOver ? onSession((changed) => void (changed === id && forget())) : undefined), [id, isOver]);
+  const messages = read?.messages ?? null;
+  const spoken = isOver ? "" : [...speech.values()].map((one) => one.text).join("");
   useEffect(() => end.current?.scrollIntoView({ block: "end" }), [messages, steps.length, spoken.length > 0, sent, session.interrupts?.length]);
   const open = session.interrupts ?? [];
   const isBusy = session.status === "running" || session.status === "interrupted";
@@ -107,8 +119,9 @@ export function Chat({ session }: { session: Session }) {
   const said = byPeople(all);
   if (sent !== null && said <= sent.after) all.push(sent.message);
   const known = new Set(all.map((message) => message.step));
-  all.push(...steps.filter((message) => !known.has(message.step)));
-  const calls: Calls = { atWork: new Set([...atWork.values()].map((one) => one.call).filter((call) => call !== null)), asked };
+  if (!isOver) all.push(...steps.filter((message) => !known.has(message.step)));
+  const working = isOver ? [] : [...atWork.values()];
+  const calls: Calls = { atWork: new Set(working.map((one) => one.call).filter((call) => call !== null)), asked };
   return (
     <>
       <div class="conversation" role="group" aria-label="Conversation" tabIndex={0}>
@@ -121,7 +134,7 @@ export function Chat({ session }: { session: Session }) {
             {spoken !== "" && <Said message={{ role: "assistant", content: spoken }} live />}
           </ol>
           {session.status === "running" && spoken === "" && (
-            <p class="working" role="status">{atWork.size === 0 ? "The agent works…" : <><Plain text={[...atWork.values()].map((one) => one.name).join(", ")} /> at work…</>}</p>
+            <p class="working" role="status">{working.length === 0 ? "The agent works…" : <><Plain text={working.map((one) => one.name).join(", ")} /> at work…</>}</p>
           )}
         </div>
         {session.error !== null && <p class="note bad" role="alert"><Plain text={session.error} /></p>}

@@ -8,20 +8,21 @@ import type { Attachment, JournalEntry, Message, SessionStatus } from "../types"
 /** As much of a journal as the server gives at once. */
 const ENTRIES = "1000";
 
-/** What was said in a session, and whether all that its open turn did is in it. */
+/** What was said in a session, whether all that its newest turn did is in it, and whether that turn was over when it was read. */
 export interface Conversation {
   messages: Message[];
   isWhole: boolean;
+  isOver: boolean;
 }
 
 /** The messages, and what the newest turn did, as long as it is open or where it has failed: then only its journal has it. */
 export async function conversation(session: string, status: SessionStatus): Promise<Conversation> {
   // A turn's messages come when it ends. What is asked for after them and still finds it open has none of them.
   const before = await api.messages(session);
-  if (status === "idle") return { messages: before, isWhole: true };
+  if (status === "idle") return { messages: before, isWhole: true, isOver: true };
   const [turn, now] = await Promise.all([journal(session), api.session(session)]);
-  if (now.status === "idle") return { messages: await api.messages(session), isWhole: true };
-  return { messages: [...before, ...turn.items.flatMap(messageIn)], isWhole: turn.isWhole };
+  if (now.status === "idle") return { messages: await api.messages(session), isWhole: true, isOver: true };
+  return { messages: [...before, ...turn.items.flatMap(messageIn)], isWhole: turn.isWhole, isOver: status === "error" };
 }
 
 async function journal(session: string): Promise<{ items: JournalEntry[]; isWhole: boolean }> {
