@@ -86,8 +86,8 @@ if TYPE_CHECKING:
     from hitl.tools.questions import ask_user_question as ask_user_question
     from hitl.tools.schema import InvalidArguments as InvalidArguments
     from hitl.turn.interrupts import interrupt as interrupt
-    from hitl.turn.resources import NoSuchResource as NoSuchResource
-    from hitl.turn.resources import Resource as Resource
+    from hitl.turn.resource_parts import NoSuchResource as NoSuchResource
+    from hitl.turn.resource_parts import Resource as Resource
     from hitl.turn.resources import Resources as Resources
     from hitl.turn.resources import ResourceUnavailable as ResourceUnavailable
     from hitl.turn.resources import resources as resources
@@ -128,10 +128,10 @@ _EXPORTS: dict[str, str] = {
     "InvalidOutput": "hitl.agents.limits",
     "MaxStepsExceeded": "hitl.agents.limits",
     "ModelNotConfigured": "hitl.models.provider",
-    "NoSuchResource": "hitl.turn.resources",
+    "NoSuchResource": "hitl.turn.resource_parts",
     "ReActAgent": "hitl.agents.react",
     "ReplyCutShort": "hitl.agents.limits",
-    "Resource": "hitl.turn.resources",
+    "Resource": "hitl.turn.resource_parts",
     "ResourceUnavailable": "hitl.turn.resources",
     "Resources": "hitl.turn.resources",
     "RunContext": "hitl.tools.context",

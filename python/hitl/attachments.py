@@ -6,8 +6,10 @@ import base64
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, Required, TypedDict
+from typing import TYPE_CHECKING, Any, Required, TypedDict
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 # The first characters of base64 data tell the image type.
 _IMAGE_TYPES = {"iVBOR": "image/png", "/9j/": "image/jpeg", "R0lGOD": "image/gif", "UklGR": "image/webp"}
@@ -92,12 +94,13 @@ class Attachment:
         Example:
             ChatMessage.user_message("What does it say?", attachments=[Attachment.of_file("report.pdf")])
         """
+        from pathlib import Path  # late: with what it imports it takes longer than this module
+
         file = Path(path)
-        name = file.name
-        kind = media_type or _type_of_name(name)
+        kind = media_type or _type_of(file)
         if kind is None:
-            raise ValueError(f"the name {name!r} tells no media type\n\nhint: give media_type=")
-        return cls.of_bytes(file.read_bytes(), kind, name=name)
+            raise ValueError(f"the name {file.name!r} tells no media type\n\nhint: give media_type=")
+        return cls.of_bytes(file.read_bytes(), kind, name=file.name)
 
     @classmethod
     def of_base64_image(cls, image: str) -> Attachment:
@@ -184,14 +187,14 @@ def base64_bytes(text: str) -> bytes:
     return base64.b64decode(text + "=" * (-len(text) % 4), validate=True)
 
 
-def _type_of_name(name: str) -> str | None:
+def _type_of(file: Path) -> str | None:
     """The media type of a file of this name; that of the packing, where it is packed: `a.pdf.gz` is no PDF."""
-    ending = Path(name).suffix.lower()
+    ending = file.suffix.lower()
     if ending in _TYPES:
         return _TYPES[ending]
     from mimetypes import guess_type  # late: it reads the system's tables, and few programs attach files
 
-    kind, packing = guess_type(name)
+    kind, packing = guess_type(file.name)
     if packing is not None:
         return "application/gzip" if packing == "gzip" else f"application/x-{packing}"
     return kind

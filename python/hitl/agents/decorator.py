@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
+from hitl.driver.declaring import check_context_from
 from hitl.driver.shapes import OPTIONS_ATTRIBUTE, AgentOptions, as_agent
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def agent(
         name=name,
         version=version,
         resources=None if resources is None else _check_resources(resources),
-        context_from=None if context_from is None else _check_context_from(context_from),
+        context_from=None if context_from is None else check_context_from("agent()", context_from),
     )
 
     def decorate(target: Any) -> Any:
@@ -83,17 +84,10 @@ def agent(
 
 
 def _check_resources(given: Any) -> Any:
-    # Late: this module makes agents before anything runs them, and most have neither of these.
+    # Late: this module makes agents before anything runs them, and most have none.
     from hitl.turn.resources import check_declared
 
     return check_declared("agent()", given)
-
-
-def _check_context_from(given: Any) -> Any:
-    # Late, as above.
-    from hitl.driver.requests import check_context_from
-
-    return check_context_from("agent()", given)
 
 
 def _function_with_options(function: Callable[..., Any], options: AgentOptions) -> Callable[..., Any]:

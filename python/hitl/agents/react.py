@@ -18,8 +18,7 @@ from hitl.agents.namesakes import INNER_AGENT, told_apart
 from hitl.agents.participant import Participant
 from hitl.agents.seams import Hook, Middleware, read_hooks
 from hitl.agents.tool_calls import check_names
-from hitl.driver.requests import ContextFrom, check_context_from
-from hitl.driver.shapes import DeclaringAgent
+from hitl.driver.declaring import DeclaringAgent, check_context_from
 from hitl.messages import ChatMessage
 from hitl.model_settings import ModelSettings, check_settings
 from hitl.models.chat_client import ChatClient, ResponseFormat
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     import typing_extensions
     from typing_extensions import TypeForm
 
+    from hitl.driver.requests import ContextFrom
     from hitl.tools.mcp import MCPTools
 
     # With a default, which checkers know and Python does not yet: an agent without `output_type` answers in text.

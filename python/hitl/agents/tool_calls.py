@@ -24,7 +24,7 @@ from hitl.tools.guardrails import guardrail_name
 from hitl.tools.schema import InvalidArguments, parse_arguments
 from hitl.turn.permits import permit
 from hitl.turn.places import place_var
-from hitl.turn.resources import NoSuchResource
+from hitl.turn.resource_parts import NoSuchResource
 from hitl.turn.runtime import Turn, agent_name
 
 logger = logging.getLogger("hitl.agents")

@@ -37,7 +37,7 @@ COMMANDS = {
 
 def program(first: str | None = None) -> typer.Typer:
     """What understands a command line whose first argument is `first`: the one command that it names, which spares the
-    import of the others, or all of them."""
+    import of the others, none where the version is asked for, or all of them."""
     app = typer.Typer(
         name="hitl",
         help="Serve Python agents that stop and ask a person.",
@@ -49,8 +49,8 @@ def program(first: str | None = None) -> typer.Typer:
         context_settings={"auto_envvar_prefix": "HITL", "help_option_names": ["-h", "--help"]},
     )
     app.callback()(_root)
-    for module in [COMMANDS[first]] if first in COMMANDS else COMMANDS.values():
-        import_module(module).add_to(app)
+    for command in () if first == "--version" else (first,) if first in COMMANDS else COMMANDS:
+        import_module(COMMANDS[command]).add_to(app)
     return app
 
 

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hitl.messages import ChatMessage
-from hitl.turn.callables import check_takes
 from hitl.turn.runtime import Turn
 from hitl.turn.threads import call_blocking
 
@@ -51,17 +50,6 @@ class TurnRequest:
 ContextFrom = Callable[[TurnRequest], Any | Awaitable[Any]]
 """`(TurnRequest) -> context`, plain or async. What it returns is stored in the journal: JSON, a pydantic model, a
 dataclass."""
-
-
-def check_context_from(owner: str, function: Any) -> ContextFrom | None:
-    """TypeError for what is no function of one argument."""
-    if function is None:
-        return None
-    if not callable(function) or isinstance(function, type):
-        raise TypeError(f"{owner}: context_from is a function of a TurnRequest, got {function!r}")
-    check_takes(f"{owner}: context_from", function, "the TurnRequest")
-    made: ContextFrom = function
-    return made
 
 
 async def set_context(turn: Turn, context_from: ContextFrom, message: ChatMessage) -> None:

@@ -15,12 +15,13 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from hitl.driver.adapters import accepted, adapt
+from hitl.driver.declaring import DeclaringAgent, check_context_from
 from hitl.errors import AgentLoadError
 from hitl.messages import ChatMessage
 
 if TYPE_CHECKING:
     from hitl.driver.requests import ContextFrom
-    from hitl.turn.resources import Resources, Source
+    from hitl.turn.resources import Source
 
 OPTIONS_ATTRIBUTE = "__hitl_agent__"
 """Where ``@hitl.agent(...)`` leaves its options."""
@@ -84,14 +85,6 @@ class CompiledGraph(Protocol):
     @property
     def channels(self) -> Any:
         """What they share."""
-
-
-class DeclaringAgent:
-    """An agent that says itself what its turns need; ``ReActAgent`` explains both. Told by its class: what an agent of
-    another framework has by such a name may be anything."""
-
-    resources: Resources[Any] | None
-    context_from: ContextFrom | None
 
 
 class TypedAgent(Protocol[OutputT_co]):
@@ -161,9 +154,6 @@ class LoadedAgent:
 
             agent = replace(agent, resources=given(owner, resources), resources_are_given=True)
         if context_from is not None:
-            # Late, as above.
-            from hitl.driver.requests import check_context_from
-
             agent = replace(agent, context_from=check_context_from(owner, context_from))
         return agent
 

@@ -19,10 +19,7 @@ import math
 import sys
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta, timezone
-from decimal import Decimal
-from pathlib import PurePath
 from typing import Any
-from uuid import UUID
 
 from hitl import _core
 from hitl.attachments import Attachment
@@ -167,7 +164,12 @@ def _zone(value: datetime | time, path: str) -> dict[str, Any]:
 def _encode_instance(value: Any, kind: type, path: str, depth: int) -> Any:
     if isinstance(value, enum.Enum):
         return _tagged_class("enum", kind, _enum_name(value), path)
-    if isinstance(value, PurePath):
+    if kind is _imported("uuid", "UUID"):
+        return _tagged("uuid", str(value))
+    if kind is _imported("decimal", "Decimal"):
+        return _tagged("decimal", str(value))
+    pure_path = _imported("pathlib", "PurePath")
+    if pure_path is not None and issubclass(kind, pure_path):
         return _tagged_class("path", kind, str(value), path)
     if isinstance(value, tuple) and hasattr(kind, "_fields"):
         items = [_encode(item, f"{path}.{name}", depth) for name, item in zip(kind._fields, value, strict=True)]
@@ -181,6 +183,12 @@ def _encode_instance(value: Any, kind: type, path: str, depth: int) -> Any:
     if hasattr(kind, "__pydantic_core_schema__") and hasattr(kind, "model_fields"):
         return _encode_model(value, kind, path, depth)
     raise _refusal(kind, path)
+
+
+def _imported(module: str, name: str) -> Any:
+    """A class of the standard library, where anybody has imported it, else None: nothing can be of it then. To import
+    these takes as long as all of a journal's modules."""
+    return getattr(sys.modules.get(module), name, None)
 
 
 def _enum_name(member: enum.Enum) -> Any:
@@ -258,8 +266,6 @@ _ENCODERS: dict[type, Callable[[Any, str, int], Any]] = {
     time: _encode_time,
     date: lambda value, path, depth: _tagged("date", value.isoformat()),
     timedelta: lambda value, path, depth: _tagged("timedelta", [value.days, value.seconds, value.microseconds]),
-    UUID: lambda value, path, depth: _tagged("uuid", str(value)),
-    Decimal: lambda value, path, depth: _tagged("decimal", str(value)),
     bytes: lambda value, path, depth: _tagged("bytes", base64.b64encode(value).decode()),
     bytearray: lambda value, path, depth: _tagged("bytearray", base64.b64encode(value).decode()),
     complex: lambda value, path, depth: _tagged(
@@ -327,6 +333,24 @@ def _decode_zone(encoded: dict[str, Any]) -> Any:
 
         return ZoneInfo(encoded["zone"])
     return None
+
+
+def _decode_uuid(encoded: dict[str, Any]) -> Any:
+    from uuid import UUID  # as `_imported`
+
+    return UUID(encoded["value"])
+
+
+def _decode_decimal(encoded: dict[str, Any]) -> Any:
+    from decimal import Decimal  # as `_imported`
+
+    return Decimal(encoded["value"])
+
+
+def _is_path(found: type) -> bool:
+    from pathlib import PurePath  # as `_imported`
+
+    return issubclass(found, PurePath)
 
 
 def _decode_enum(encoded: dict[str, Any]) -> enum.Enum:
@@ -402,12 +426,12 @@ _DECODERS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "time": _decode_time,
     "date": lambda e: date.fromisoformat(e["value"]),
     "timedelta": lambda e: timedelta(*e["value"]),
-    "uuid": lambda e: UUID(e["value"]),
-    "decimal": lambda e: Decimal(e["value"]),
+    "uuid": _decode_uuid,
+    "decimal": _decode_decimal,
     "bytes": lambda e: base64.b64decode(e["value"]),
     "bytearray": lambda e: bytearray(base64.b64decode(e["value"])),
     "enum": _decode_enum,
-    "path": lambda e: _class_of(e, lambda found: issubclass(found, PurePath))(e["value"]),
+    "path": lambda e: _class_of(e, _is_path)(e["value"]),
     "namedtuple": lambda e: _class_of(e, lambda found: issubclass(found, tuple))._make(map(decode, e["value"])),
     "dataclass": _decode_dataclass,
     "model": _decode_model,

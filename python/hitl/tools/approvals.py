@@ -27,7 +27,8 @@ from hitl.tools.read_back import is_same
 from hitl.tools.schema import Arguments, InvalidArguments
 from hitl.turn.permits import permit, permitted
 from hitl.turn.places import place_var
-from hitl.turn.resources import NoSuchResource, Source
+from hitl.turn.resource_parts import NoSuchResource
+from hitl.turn.resources import Source
 from hitl.turn.runtime import Turn, agent_name, call_blocking, current_turn
 from hitl.turn.stopwatch import limit
 

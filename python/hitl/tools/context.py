@@ -7,13 +7,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
-from hitl.attachments import Attachment
 from hitl.decisions import ApprovalRequest, Decision
-from hitl.messages import ChatMessage
 
 if TYPE_CHECKING:
     # With a default, which checkers know and Python does not yet: `RunContext` is a whole type by itself.
     import typing_extensions
+
+    from hitl.attachments import Attachment
+    from hitl.messages import ChatMessage
 
     ContextT = typing_extensions.TypeVar("ContextT", default=Any)
     ResourcesT = typing_extensions.TypeVar("ResourcesT", default=Any)
@@ -32,7 +33,7 @@ SystemPrompt = Callable[["RunContext[Any]"], str | Awaitable[str]]
 """`(ctx) -> str`, plain or async: the instructions of an agent for one turn."""
 
 
-class Copies(Sequence[ChatMessage]):
+class Copies(Sequence["ChatMessage"]):
     """Messages that are copied once somebody looks at one: they are what the session stores, hardly any call asks for
     them, and a conversation may be long."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from hitl.tools.context import RunContext
 from hitl.tools.schema import resolve_hints
-from hitl.turn.resources import Resource, part_of, takes_none
+from hitl.turn.resource_parts import Resource, part_of, takes_none
 
 
 @dataclass(frozen=True)

@@ -37,7 +37,8 @@ from hitl.tools.asking import ApprovalMismatch, _NotAllowed
 from hitl.tools.mcp import MCPServerError
 from hitl.tools.schema import InvalidArguments
 from hitl.turn.bodies import NoOutcome
-from hitl.turn.resources import NoSuchResource, ResourceUnavailable
+from hitl.turn.resource_parts import NoSuchResource
+from hitl.turn.resources import ResourceUnavailable
 from hitl.turn.retrying import TryFailed
 from tests.python.support.frameworks import modules
 

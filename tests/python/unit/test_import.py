@@ -36,6 +36,29 @@ def test_serving_imports_no_other_command_and_nothing_heavy() -> None:
     assert loaded & HEAVY == {"typer"}
 
 
+def test_declaring_a_tool_starts_no_event_loop() -> None:
+    """Nor what a journal needs for values that nobody has made."""
+    loaded = set(
+        json.loads(
+            in_a_new_interpreter("import json, sys; from hitl import tool; print(json.dumps(list(sys.modules)))")
+        )
+    )
+    assert not loaded & {*HEAVY, "hitl.journal.codec"}
+
+
+def test_an_agent_imports_nothing_for_values_that_nobody_has_made() -> None:
+    code = "import json, sys; from hitl import ReActAgent, tool; print(json.dumps(list(sys.modules)))"
+    loaded = set(json.loads(in_a_new_interpreter(code)))
+    assert not loaded & {*HEAVY - {"asyncio"}, "uuid", "decimal", "pathlib", "hitl.driver.shapes"}
+
+
+def test_the_version_is_printed_without_any_command() -> None:
+    code = (
+        "import json, sys; from hitl.cli.app import program; program('--version'); print(json.dumps(list(sys.modules)))"
+    )
+    assert not set(json.loads(in_a_new_interpreter(code))) & set(COMMANDS.values())
+
+
 @pytest.mark.filterwarnings("ignore:hitl.:DeprecationWarning")  # an old path says that it is one
 def test_every_public_name_is_there_after_every_module_was_imported() -> None:
     """A submodule with the name of a public object would hide it once it is imported."""
