@@ -61,7 +61,7 @@ causes! {
         "Delete the cookies of this host and sign in again: another page of the host has set one. Programs send `Authorization: Bearer <key>`.";
     MISSING_SCOPE FORBIDDEN "missing_scope", "Key lacks a scope",
         "This needs a key with the scope <scope>",
-        "Use a key with that scope; `hitl keys create NAME --scope SCOPE` makes one.";
+        "Use a key with that scope; whoever runs the server makes one: `hitl keys create NAME --scope SCOPE`.";
     SELF_APPROVAL FORBIDDEN "self_approval", "Own message",
         "Whoever sent the message cannot approve its tools",
         "Somebody with another key has to answer: the server was started with `--prevent-self-approval`.";

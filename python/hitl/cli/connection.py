@@ -27,10 +27,20 @@ def _where_it_is(context: typer.Context, parameter: typer.CallbackParam, given: 
 
 
 def url_here(variables: Mapping[str, str]) -> str:
-    """Where a `hitl serve` with these variables would listen, as somebody on the same machine calls it."""
+    """`found_here`; where that is not known, it has to be said."""
+    url = found_here(variables)
+    if url is None:
+        port = variables["HITL_PORT"]
+        usage_error(f"HITL_PORT={port} does not say where the server is", "name it with --url, or HITL_URL")
+    return url
+
+
+def found_here(variables: Mapping[str, str]) -> str | None:
+    """Where a `hitl serve` with these variables would listen, as somebody on the same machine calls it; None: no port
+    can be told before, as of HITL_PORT=0."""
     host, port = variables.get("HITL_HOST") or "127.0.0.1", variables.get("HITL_PORT") or "8000"
     if not (port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-        usage_error(f"HITL_PORT={port} does not say where the server is", "name it with --url, or HITL_URL")
+        return None
     host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(host, host)
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 

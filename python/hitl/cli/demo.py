@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -91,26 +93,40 @@ def _make_files(maker: str) -> None:
 def what_next(example: Example, url: str) -> str:
     """What is printed once it listens on `url`."""
     hitl = this_command()
+    # A terminal where nothing was activated would not find what this one does.
+    there = " (activate the environment there too)" if hitl == "hitl" and os.environ.get("VIRTUAL_ENV") else ""
     return f"""\
 {example.agent} is served on {url}
-It {example.about}. No model is asked: it follows fixed plans.
+{_filled(f"It {example.about}. No model is asked: it follows fixed plans.")}
 
-Next, in a second terminal:
+Next, in a second terminal{there}:
 
     {hitl} chat {url}
 
 and write: {", or: ".join(example.say)}
-In a browser, {url} shows what waits for a person, and answers it.
+{_filled(f"In a browser, {url} shows what waits for a person, and answers it.")}
 
-Stop this with Ctrl-C while a question is open, and start it again: the answer finds the agent where it stopped.
-A project of your own, with a test, a policy and a compose file: {hitl} init DIR
+Stop this with Ctrl-C while a question is open, and start it again: the answer
+finds the agent where it stopped.
+
+A project of your own, with a test, a policy and a compose file:
+
+    {hitl} init DIR
 """
 
 
+def _filled(text: str) -> str:
+    """In lines that no terminal breaks in the middle of a word."""
+    return textwrap.fill(text, 79, break_long_words=False, break_on_hyphens=False)
+
+
 def this_command() -> str:
-    """What to type for `hitl` in another terminal, which has not activated the environment of this one."""
+    """What to type for `hitl`: its name where that is found to be this one, else where this one is."""
     script = Path(sys.prefix, "bin", "hitl")
     if sys.prefix == sys.base_prefix or not script.exists():
+        return "hitl"
+    found = shutil.which("hitl")
+    if found is not None and Path(found).samefile(script):
         return "hitl"
     here = Path.cwd()
     return str(script.relative_to(here) if script.is_relative_to(here) else script)

@@ -86,7 +86,7 @@ def _hint(error: ClientError) -> str:
         case Unauthorized():
             return "give the server's key with --api-key, or in HITL_API_KEY"
         case Forbidden() if error.code == "missing_scope":
-            return "use a key with that scope; whoever runs the server makes one: hitl keys create NAME --scope SCOPE"
+            return "use a key with that scope; whoever runs the server makes one: `hitl keys create NAME --scope SCOPE`"
         case Forbidden() if error.code == "self_approval":
             return "somebody with another key has to answer"
         case Forbidden() if error.code == "not_an_approver":

@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from hitl.cli.connection import found_here
 from hitl.cli.output import Failure, usage_error
 
 TEMPLATES = Path(__file__).with_name("project")
@@ -40,7 +41,9 @@ def init(
     steps = [*([f"cd {directory}"] if where else []), "pip install -r requirements.txt", "pytest"]
     steps += ["hitl serve agent:agent --policy policy.toml"]
     typer.echo("\nNext:\n\n" + "".join(f"    {step}\n" for step in steps))
-    typer.echo("and in a second terminal: hitl chat http://127.0.0.1:8000, where you write: refund A-1 40")
+    url = found_here(os.environ)
+    typer.echo(f"and in a second terminal:\n\n    hitl chat {url or 'URL'}\n")
+    typer.echo(f"{'' if url else 'with the URL that the server prints, '}where you write: refund A-1 40")
 
 
 def project_files() -> Iterator[tuple[str, str]]:

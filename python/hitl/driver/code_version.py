@@ -13,6 +13,7 @@ from hitl.driver.shapes import LoadedAgent
 
 _DIGITS = 16
 _PACKAGE_FOLDERS = frozenset({"site-packages", "dist-packages"})
+_EXAMPLES = "hitl.examples"
 _PYC_HEADER = 16
 """Bytes of a ``.pyc`` that say when and from what it was compiled, before the code itself."""
 
@@ -22,17 +23,23 @@ def code_version(agent: LoadedAgent, paths: Iterable[str] = ()) -> str:
 
     Those are the modules imported so far whose files lie under the working directory or one of ``paths``, without the
     standard library, installed packages and hitl itself; and those of the agent's own package, also where that is
-    installed or lies elsewhere.
+    installed or lies elsewhere. Of hitl, its examples are an application, for an agent that is one of them.
     """
     if agent.options.version is not None:
         return agent.options.version
     digest = hashlib.sha256()
-    package = None if agent.module is None else agent.module.partition(".")[0]
-    for name, file in sorted(_own_modules(paths, package)):
+    for name, file in sorted(_own_modules(paths, _package(agent.module))):
         for part in (name.encode(), _content(file)):
             digest.update(len(part).to_bytes(8, "big"))
             digest.update(part)
     return digest.hexdigest()[:_DIGITS]
+
+
+def _package(module: str | None) -> str | None:
+    """The one whose modules are the agent's own."""
+    if module is None:
+        return None
+    return _EXAMPLES if _is_in(module, _EXAMPLES) else module.partition(".")[0]
 
 
 def _own_modules(paths: Iterable[str], package: str | None) -> Iterator[tuple[str, str]]:
@@ -42,12 +49,12 @@ def _own_modules(paths: Iterable[str], package: str | None) -> Iterator[tuple[st
     for name, module in sys.modules.copy().items():
         # What stands in sys.modules is not always a module, and a lazy one may run code when it is looked at.
         file = getattr(module, "__dict__", {}).get("__file__")
-        if not isinstance(file, str) or _is_hitl(name, module):
+        if not isinstance(file, str):
             continue
-        if name.partition(".")[0] == package:
+        if package is not None and package != "hitl" and _is_in(name, package):
             yield name, file
             continue
-        if _is_installed(file, foreign):
+        if _is_hitl(name, module) or _is_installed(file, foreign):
             continue
         spellings = _spellings(file)  # a system call for each folder of the path, of which packages have thousands
         if any(_is_below(spelling, roots) for spelling in spellings) and not any(
@@ -59,7 +66,11 @@ def _own_modules(paths: Iterable[str], package: str | None) -> Iterator[tuple[st
 def _is_hitl(name: str, module: object) -> bool:
     if name == "__main__":  # a worker's is hitl.worker.zygote or .plain
         name = getattr(module.__dict__.get("__spec__"), "name", None) or name
-    return name == "hitl" or name.startswith("hitl.")
+    return _is_in(name, "hitl")
+
+
+def _is_in(name: str, package: str) -> bool:
+    return name == package or name.startswith(package + ".")
 
 
 def _library_folders() -> Iterator[str]:

@@ -284,20 +284,18 @@ def test_an_answer_that_is_refused_is_asked_for_again(serve: Serve, terminal: Op
     assert "body" not in chat.seen
 
 
-def test_a_yes_in_words_is_told_how_json_writes_it(serve: Serve, terminal: Open) -> None:
-    chat = terminal(
-        "chat", serve(asks({"type": "confirm", "prompt": "Sure?"}, response_schema={"type": "boolean"})).url
-    )
+def test_a_number_in_words_is_told_how_json_writes_it(serve: Serve, terminal: Open) -> None:
+    chat = terminal("chat", serve(asks({"type": "count"}, response_schema={"type": "integer"})).url)
     start_turn(chat)
     chat.expect("Answer as JSON:")
     chat.send(ENTER)
     chat.expect("An answer is JSON")
     chat.expect("Answer as JSON:")
-    chat.send("yes" + ENTER)
-    chat.expect("The answer is true or false")
+    chat.send("two" + ENTER)
+    chat.expect("The answer is a whole number")
     chat.expect("Answer as JSON:")
-    chat.send("true" + ENTER)
-    chat.expect("heard [true]")
+    chat.send("2" + ENTER)
+    chat.expect("heard [2]")
 
 
 def test_what_was_refused_comes_back_with_the_up_arrow(serve: Serve, terminal: Open) -> None:

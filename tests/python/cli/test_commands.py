@@ -14,6 +14,7 @@ from hitl.cli.connection import url_here
 from tests.python.cli.conftest import Run
 from tests.python.cli.terminal import CTRL_C, CTRL_D, Terminal
 from tests.python.client.fake_server import Answer, FakeServer, FakeSession, problem
+from tests.python.support.served import ROOT
 
 Open = Callable[..., Terminal]
 
@@ -335,6 +336,13 @@ def test_each_wrong_value_is_named(hitl: Run, server: FakeServer) -> None:
     server.override("POST", "/interrupts/i/resume", problem(422, detail, "invalid_answer", errors=wrong))
     finished = hitl("interrupts", "answer", "i", "1", HITL_URL=server.url)
     assert finished.stderr.startswith("error: Invalid answer\n  approved: must be a boolean\n")
+
+
+def test_a_key_without_a_scope_is_told_the_same_as_over_http(hitl: Run, server: FakeServer) -> None:
+    server.override("GET", "/sessions/s", problem(403, "This needs a key with the scope read", "missing_scope"))
+    said = hitl("sessions", "get", "s", HITL_URL=server.url).stderr.splitlines()[-1].removeprefix("hint: ")
+    page = (ROOT / "docs/errors.md").read_text(encoding="utf-8").partition("\n## missing_scope\n")[2]
+    assert f"\n\n{said[0].upper()}{said[1:]}.\n" in page.partition("\n## ")[0]
 
 
 def test_without_a_server_the_hint_says_how_to_start_one(hitl: Run) -> None:

@@ -78,20 +78,55 @@ def test_what_is_not_there_is_refused_and_nothing_is_made(
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An environment with `hitl` in it, which is not activated; the directory of its commands."""
+    commands = tmp_path / "environment" / "bin"
+    commands.mkdir(parents=True)
+    (commands / "hitl").touch(mode=0o755)
+    monkeypatch.setattr(sys, "prefix", str(commands.parent))
+    monkeypatch.setenv("PATH", "/nowhere")
+    monkeypatch.delenv("VIRTUAL_ENV", raising=False)
+    return commands
+
+
+def said(name: str = "files") -> str:
+    return demo.what_next(demo.EXAMPLES[name], "http://127.0.0.1:8000")
+
+
 def test_it_says_what_can_be_done_next_with_a_command_that_is_found(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    installed: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "hitl").write_text("")
-    monkeypatch.setattr(sys, "prefix", str(tmp_path))
-
-    def said() -> str:
-        return demo.what_next(demo.EXAMPLES["files"], "http://127.0.0.1:8000")
-
     assert said().startswith("hitl.examples.file_agent:agent is served on http://127.0.0.1:8000\n")
-    assert f"\n    {tmp_path}/bin/hitl chat http://127.0.0.1:8000\n" in said()
+    assert f"\n    {installed}/hitl chat http://127.0.0.1:8000\n" in said()
     assert "delete the old logs file" in said()
-    monkeypatch.chdir(tmp_path)
+    monkeypatch.chdir(installed.parent)
     assert "\n    bin/hitl chat http://127.0.0.1:8000\n" in said()
-    monkeypatch.setattr(sys, "base_prefix", str(tmp_path))
+    monkeypatch.setattr(sys, "base_prefix", str(installed.parent))
     assert "\n    hitl chat http://127.0.0.1:8000\n" in said()
+
+
+def test_its_name_will_do_where_that_is_found_to_be_this_one(
+    installed: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "hitl").touch(mode=0o755)
+    monkeypatch.setenv("PATH", f"{other}{os.pathsep}{installed}")
+    assert demo.this_command() == f"{installed}/hitl"
+    monkeypatch.setenv("PATH", str(installed))
+    assert "second terminal:\n\n    hitl chat " in said()
+    (other / "hitl").unlink()
+    (other / "hitl").symlink_to(installed / "hitl")
+    monkeypatch.setenv("PATH", str(other))
+    assert demo.this_command() == "hitl"
+    monkeypatch.setenv("VIRTUAL_ENV", str(installed.parent))
+    assert "second terminal (activate the environment there too):\n\n    hitl chat " in said()
+
+
+@pytest.mark.parametrize("name", demo.EXAMPLES)
+def test_no_terminal_of_80_columns_breaks_a_line_and_no_command_is_broken(installed: Path, name: str) -> None:
+    lines = said(name).splitlines()
+    commands = [f"    {installed}/hitl chat http://127.0.0.1:8000", f"    {installed}/hitl init DIR"]
+    assert [line for line in lines if line.startswith("    ")] == commands
+    assert [line for line in lines if line not in commands and len(line) > 80] == []

@@ -52,6 +52,19 @@ def test_it_writes_a_project_and_says_what_to_do_next(hitl: Run, tmp_path: Path)
     assert "    cd some/where\n    pip install -r requirements.txt\n    pytest\n" in finished.stdout
 
 
+@pytest.mark.parametrize(
+    ("variables", "url"),
+    [({}, "http://127.0.0.1:8000"), ({"HITL_HOST": "0.0.0.0", "HITL_PORT": "9000"}, "http://127.0.0.1:9000")],
+)
+def test_it_names_the_port_that_its_server_will_have(hitl: Run, variables: dict[str, str], url: str) -> None:
+    assert f"\n    hitl chat {url}\n\nwhere you write: refund A-1 40\n" in hitl("init", **variables).stdout
+
+
+def test_a_port_that_is_not_known_before_is_not_named(hitl: Run) -> None:
+    said = hitl("init", HITL_PORT="0").stdout
+    assert "\n    hitl chat URL\n\nwith the URL that the server prints, where you write" in said
+
+
 def test_without_a_name_it_writes_where_one_stands_beside_what_is_there(hitl: Run, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("mine")
     finished = hitl("init")

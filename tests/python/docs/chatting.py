@@ -11,7 +11,7 @@ _ASKED = "Answer as JSON: "
 
 def follow(terminal: Terminal, shown: str, url: str) -> None:
     """Do and see all that is shown, then leave. One with `^C` at a question, or `^D`, has left by that."""
-    answered = ""
+    answered = asked = ""
     for line in shown.splitlines():
         if line.startswith("Session "):
             terminal.expect(f"at {url}")
@@ -21,11 +21,17 @@ def follow(terminal: Terminal, shown: str, url: str) -> None:
         elif answered and re.fullmatch(rf"> \w+: {re.escape(answered)}", line):
             terminal.expect(line)
             answered = ""
+        elif (title := re.match(r"╭─ The agent asks \((\w+)\)", line)) is not None:
+            asked = title[1]
+            terminal.expect(line)
+        elif asked and (choice := re.fullmatch(rf"> {asked}: (.+)", line)) is not None:
+            _expect_menu(terminal, "Your answer?")
+            terminal.send(choice[1] + ENTER)
+            terminal.expect(line)
         elif line.startswith("> "):
             act(terminal, line.removeprefix("> "))
-        elif (left := re.fullmatch(r"(Run \w+\?) \^C", line)) is not None:
-            terminal.expect(left[1])
-            terminal.expect("to leave it for later")
+        elif (left := re.fullmatch(r"(Run \w+\?|Your answer\?) \^C", line)) is not None:
+            _expect_menu(terminal, left[1])
             terminal.send(CTRL_C)
         elif line.startswith(_ASKED):
             terminal.expect(_ASKED)
@@ -44,11 +50,15 @@ def follow(terminal: Terminal, shown: str, url: str) -> None:
     assert terminal.finish() == 0
 
 
+def _expect_menu(terminal: Terminal, title: str) -> None:
+    terminal.expect(title)
+    terminal.expect("to leave it for later")
+
+
 def act(terminal: Terminal, line: str) -> None:
     """Do what leaves `line` on the screen: choose an answer, or type a message."""
     if (choice := re.fullmatch(r"(\w+): (?:(Yes)|No: (.+))", line)) is not None:
-        terminal.expect(f"Run {choice[1]}?")
-        terminal.expect("to leave it for later")
+        _expect_menu(terminal, f"Run {choice[1]}?")
         if choice[2]:
             terminal.send(ENTER)
         else:
@@ -57,8 +67,7 @@ def act(terminal: Terminal, line: str) -> None:
             terminal.send(choice[3] + ENTER)
         terminal.expect(line)
     elif (answer := re.fullmatch(r"(.+\?): By type", line)) is not None:
-        terminal.expect(answer[1])
-        terminal.expect("to leave it for later")
+        _expect_menu(terminal, answer[1])
         terminal.send(ENTER)
         terminal.expect(line)
     else:

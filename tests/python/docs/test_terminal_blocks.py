@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from hitl.cli.text import plain
 from tests.python.cli.terminal import Terminal
 from tests.python.docs.blocks import DOCUMENTS, ROOT, Block, blocks, commands, files_before
 from tests.python.docs.chatting import follow
@@ -96,7 +97,7 @@ class Reader:
                     assert _lines(terminal.seen) == _lines(shown), where
             case ["pytest", *arguments]:
                 printed = _run(shlex.join([sys.executable, "-m", "pytest", "-p", "hitl.testing.plugin", *arguments]))
-                assert _lines(printed)[-1:] == _lines(shown), f"{where}\n{printed}"
+                assert _lines(printed)[-len(_lines(shown)) :] == _lines(shown), f"{where}\n{printed}"
             case _:
                 assert _lines(_run(command)) == _lines(shown), where
 
@@ -106,7 +107,7 @@ class Reader:
         agent, *flags = arguments
         # That `--reload` starts a server again has tests of its own; here it would be one process more for each.
         flags = [flag for flag in flags if flag != "--reload"]
-        options: dict[str, Any] = {"port": 0}
+        options: dict[str, Any] = {"port": 0, "log_format": "human"}  # as on a terminal
         options |= {name.removeprefix("HITL_").lower(): value for name, value in variables.items()}
         options |= {flag.removeprefix("--"): value for flag, value in zip(flags[::2], flags[1::2], strict=True)}
         if "api_key_file" in options:
@@ -123,9 +124,16 @@ class Reader:
         )
         self._stack.callback(self._end, server)
         assert server.stdout is not None
-        line = next(line for line in server.stdout if " is served on " in line)
-        self._url = line.split()[-1]
-        assert _lines(line.replace(self._url, DOCUMENTED_URL)) == _lines(shown)
+        said = ""
+        for line in server.stdout:
+            said += plain(line)
+            if " is served on " in line:
+                break
+        assert " is served on " in said, said
+        self._url = said.split()[-1]
+        # Of what its log says before, a page shows what it is about.
+        expected = _lines(shown)
+        assert [line for line in _lines(said.replace(self._url, DOCUMENTED_URL)) if line in expected] == expected, said
 
     @staticmethod
     def _end(server: subprocess.Popen[str]) -> None:

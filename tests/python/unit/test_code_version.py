@@ -99,6 +99,18 @@ def test_directories_named_to_the_worker_count(
     assert code_version(agent, [str(tmp_path)]) != outside
 
 
+def test_an_example_of_hitl_is_an_application_too(application: Application, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody upgrades hitl with a conversation of `hitl demo` open."""
+    other = code_version(application())
+    agent = load_agent("hitl.examples.shop:agent")
+    version = code_version(agent)
+    assert version not in (other, hashlib.sha256().hexdigest()[:16])
+    changed = Path("shop.py")
+    changed.write_text("X = 1\n")
+    monkeypatch.setattr(sys.modules["hitl.examples.shop"], "__file__", str(changed.resolve()))
+    assert code_version(agent) != version
+
+
 def test_the_author_has_the_last_word(application: Application) -> None:
     agent = application(app=f"import hitl\n@hitl.agent(version='2026-11')\n{AGENT}")
     assert code_version(agent) == "2026-11"

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from hitl.cli.chat.prompts import Choice, choose, choose_several, enter_text
+from hitl.cli.chat.prompts import Choice, choose, choose_or_type, choose_several, enter_text
 from hitl.cli.chat.rendering import Screen
-from hitl.cli.text import exact_json
+from hitl.cli.text import exact, exact_json
 from hitl.client import Interrupt
 from hitl.strict_json import read_json
 
@@ -43,6 +43,8 @@ class Answerer:
             return await self._questions(interrupt.payload["questions"])
         if refused is None:
             self._screen.custom(interrupt)
+        if (answers := _all_answers(interrupt.response_schema)) is not None:
+            return await _one_of(interrupt.type, answers)
         return await self._any_json(interrupt, "" if refused is None else refused.draft)
 
     async def _approval(self, interrupt: Interrupt, refused: ChatAnswer | None) -> ChatAnswer:
@@ -126,7 +128,33 @@ class Answerer:
                 return ChatAnswer(value, [(interrupt.type, exact_json(value))], draft)
 
 
-_WRITTEN = {"boolean": "true or false", "integer": "a whole number", "number": "a number", "null": "null"}
+def _all_answers(schema: Any) -> list[tuple[str, Any]] | None:
+    """Each answer and what it is called, where a schema allows words or a yes and no, and nothing else."""
+    if not isinstance(schema, Mapping):
+        return None
+    words = schema.get("enum")
+    if words is None and schema.get("type") == "boolean" and "const" not in schema:
+        return [("Yes", True), ("No", False)]
+    # A word that does not look like what it is has to be typed.
+    if isinstance(words, list) and words and all(isinstance(word, str) and _is_seen(word) for word in words):
+        return [(word, word) for word in words]
+    return None
+
+
+def _is_seen(word: str) -> bool:
+    return word != "" and word == " ".join(word.split()) == exact(word)
+
+
+async def _one_of(what: str, answers: Sequence[tuple[str, Any]]) -> ChatAnswer:
+    # As JSON writes it too: it is what the same question takes everywhere else.
+    spellings = {exact_json(value): index for index, (_, value) in enumerate(answers)}
+    for index, (label, value) in enumerate(answers):
+        spellings[label if isinstance(value, str) else label.casefold()] = index
+    label, value = answers[await choose_or_type("Your answer?", [Choice(label) for label, _ in answers], spellings)]
+    return ChatAnswer(value, [(what, label)])
+
+
+_WRITTEN = {"integer": "a whole number", "number": "a number", "null": "null"}
 """How JSON writes what has no quotes, by the type of a schema."""
 
 

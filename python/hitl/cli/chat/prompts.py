@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import termios
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from prompt_toolkit import PromptSession
@@ -18,6 +18,7 @@ from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input.typeahead import clear_typeahead
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import AnyContainer, FormattedTextControl, HSplit, Layout, VSplit, Window
 from prompt_toolkit.layout.dimension import Dimension
 from prompt_toolkit.styles import Style
@@ -63,6 +64,11 @@ class Choice:
 async def choose(title: str, choices: Sequence[Choice], *, chip: str = "") -> int:
     """Let a person pick one; the index of it."""
     return (await _Menu(title, chip, choices, several=False).run())[0]
+
+
+async def choose_or_type(title: str, choices: Sequence[Choice], spellings: Mapping[str, int]) -> int:
+    """As `choose`, and what is typed instead of a choice or its number is one of `spellings`, or nothing is chosen."""
+    return (await _Menu(title, "", choices, several=False, spellings=spellings).run())[0]
 
 
 async def choose_several(title: str, choices: Sequence[Choice], *, chip: str = "") -> list[int]:
@@ -119,11 +125,21 @@ def _discard_typed_ahead() -> None:
 
 
 class _Menu:
-    def __init__(self, title: str, chip: str, choices: Sequence[Choice], *, several: bool) -> None:
+    def __init__(
+        self,
+        title: str,
+        chip: str,
+        choices: Sequence[Choice],
+        *,
+        several: bool,
+        spellings: Mapping[str, int] | None = None,
+    ) -> None:
         self._title = plain(title).strip()
         self._chip = one_line(chip)
         self._choices = choices
         self._several = several
+        self._spellings = spellings
+        self._typed = ""
         self._current = 0
         self._chosen: set[int] = set()
         self._complaint = ""
@@ -187,6 +203,8 @@ class _Menu:
         return [("", text)] if text else [("class:detail", "none")]
 
     def _help_line(self) -> StyleAndTextTuples:
+        if self._typed:
+            return [("class:title", f"> {self._typed}")]
         if self._complaint:
             return [("class:complaint", self._complaint)]
         keys = (
@@ -199,18 +217,49 @@ class _Menu:
 
         def move(step: int) -> None:
             self._current = (self._current + step) % len(self._choices)
-            self._complaint = ""
+            self._complaint = self._typed = ""
 
         @keys.add("up")
         @keys.add("c-p")
-        @keys.add("k")
         def _(event: KeyPressEvent) -> None:
             move(-1)
 
         @keys.add("down")
         @keys.add("c-n")
-        @keys.add("j")
         @keys.add("tab")
+        def _(event: KeyPressEvent) -> None:
+            move(+1)
+
+        if self._spellings is None:
+            self._add_letters(keys, move)
+        else:
+            self._add_typing(keys)
+
+        @keys.add("enter")
+        def _(event: KeyPressEvent) -> None:
+            if self._typed and self._meant(self._typed) is None:
+                self._complaint, self._typed = f"{self._typed} is none of these.", ""
+            elif not self._several:
+                event.app.exit(result=[self._current])
+            elif self._chosen:
+                event.app.exit(result=sorted(self._chosen))
+            else:
+                self._complaint = "Choose at least one with the space bar."
+
+        @keys.add("c-c")
+        @keys.add("c-d")
+        @keys.add("<sigint>")
+        def _(event: KeyPressEvent) -> None:
+            event.app.exit(exception=PersonLeft())
+
+        return keys
+
+    def _add_letters(self, keys: KeyBindings, move: Callable[[int], None]) -> None:
+        @keys.add("k")
+        def _(event: KeyPressEvent) -> None:
+            move(-1)
+
+        @keys.add("j")
         def _(event: KeyPressEvent) -> None:
             move(+1)
 
@@ -226,22 +275,31 @@ class _Menu:
                 self._chosen ^= {self._current}
                 self._complaint = ""
 
-        @keys.add("enter")
-        def _(event: KeyPressEvent) -> None:
-            if not self._several:
-                event.app.exit(result=[self._current])
-            elif self._chosen:
-                event.app.exit(result=sorted(self._chosen))
-            else:
-                self._complaint = "Choose at least one with the space bar."
+    def _add_typing(self, keys: KeyBindings) -> None:
+        def typed(text: str) -> None:
+            self._typed, self._complaint = text, ""
+            # The arrow shows what Enter would take.
+            self._current = self._meant(text) or 0
 
-        @keys.add("c-c")
-        @keys.add("c-d")
-        @keys.add("<sigint>")
+        @keys.add(Keys.Any)
+        @keys.add(Keys.BracketedPaste)
         def _(event: KeyPressEvent) -> None:
-            event.app.exit(exception=PersonLeft())
+            # The data of a key that writes nothing begins with Escape.
+            if event.data and "\x1b" not in event.data:
+                typed(self._typed + plain(event.data).replace("\n", " "))
 
-        return keys
+        @keys.add("backspace")
+        def _(event: KeyPressEvent) -> None:
+            typed(self._typed[:-1])
+
+    def _meant(self, typed: str) -> int | None:
+        """Which choice that is, by what it is called or by its number."""
+        spellings, typed = self._spellings or {}, typed.strip()
+        for spelling in (typed, typed.casefold()):
+            if spelling in spellings:
+                return spellings[spelling]
+        is_number = typed.isascii() and typed.isdigit() and 0 < int(typed) <= len(self._choices)
+        return int(typed) - 1 if is_number else None
 
 
 def _terminal_size() -> Size:
