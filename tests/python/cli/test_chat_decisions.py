@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 
+import pytest
 from rich.console import Console
 
 from hitl.cli.chat.rendering import approval_panel
@@ -35,6 +36,36 @@ def test_no_rejects(serve: Serve, terminal: Open) -> None:
     start_turn(chat)
     chat.expect("Enter to choose")
     chat.send(DOWN + ENTER)
+    chat.expect("heard")
+    assert answers_sent(server) == [{"approved": False}]
+
+
+@pytest.mark.parametrize(
+    ("typed", "approved"),
+    [("no", False), ("n", False), ("No", False), ("2", False), ("yes", True), ("y", True), ("1", True)],
+)
+def test_an_answer_is_typed(serve: Serve, terminal: Open, typed: str, approved: bool) -> None:
+    server = serve(asks(APPROVAL))
+    chat = terminal("chat", server.url)
+    start_turn(chat)
+    chat.expect("Enter to choose")
+    chat.send(typed + ENTER)
+    chat.expect("heard")
+    assert answers_sent(server) == [{"approved": approved}]
+
+
+def test_what_is_typed_and_no_answer_is_no_yes(serve: Serve, terminal: Open) -> None:
+    server = serve(asks(APPROVAL))
+    chat = terminal("chat", server.url)
+    start_turn(chat)
+    chat.expect("Enter to choose")
+    chat.send("never" + ENTER)
+    chat.expect("never is none of these.")
+    # Nor is another Enter, before anything else.
+    chat.send(ENTER + DOWN)
+    chat.expect("Enter to choose")
+    assert answers_sent(server) == []
+    chat.send(ENTER)
     chat.expect("heard")
     assert answers_sent(server) == [{"approved": False}]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from hitl.cli.chat.prompts import Choice, choose, choose_or_type, choose_several, enter_text
+from hitl.cli.chat.prompts import Choice, choose, choose_several, enter_text
 from hitl.cli.chat.rendering import Screen
 from hitl.cli.text import exact, exact_json
 from hitl.client import Interrupt
@@ -71,9 +71,11 @@ class Answerer:
         if allowed is not None and "respond" in allowed:
             again = len(ways) if _is_of(refused, "respond") else again
             ways.append(("Answer in its place", partial(self._response, tool, _draft(refused, "respond"))))
+        choices = [Choice(label) for label, _ in ways]
+        letters = {label[0].lower(): index for index, (label, _) in enumerate(ways) if label in ("Yes", "No")}
         while True:
             # What was refused is typed once more: a menu would take the next Enter for a yes to what was asked.
-            index = again if again is not None else await choose(f"Run {tool}?", [Choice(label) for label, _ in ways])
+            index = again if again is not None else await choose(f"Run {tool}?", choices, spellings=letters)
             answer = await ways[index][1]()
             if answer is not None:
                 return answer
@@ -148,9 +150,7 @@ def _is_seen(word: str) -> bool:
 async def _one_of(what: str, answers: Sequence[tuple[str, Any]]) -> ChatAnswer:
     # As JSON writes it too: it is what the same question takes everywhere else.
     spellings = {exact_json(value): index for index, (_, value) in enumerate(answers)}
-    for index, (label, value) in enumerate(answers):
-        spellings[label if isinstance(value, str) else label.casefold()] = index
-    label, value = answers[await choose_or_type("Your answer?", [Choice(label) for label, _ in answers], spellings)]
+    label, value = answers[await choose("Your answer?", [Choice(label) for label, _ in answers], spellings=spellings)]
     return ChatAnswer(value, [(what, label)])
 
 

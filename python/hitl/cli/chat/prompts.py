@@ -9,6 +9,7 @@ import sys
 import termios
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application
@@ -61,19 +62,20 @@ class Choice:
     preview: str | None = None
 
 
-async def choose(title: str, choices: Sequence[Choice], *, chip: str = "") -> int:
-    """Let a person pick one; the index of it."""
-    return (await _Menu(title, chip, choices, several=False).run())[0]
-
-
-async def choose_or_type(title: str, choices: Sequence[Choice], spellings: Mapping[str, int]) -> int:
-    """As `choose`, and what is typed instead of a choice or its number is one of `spellings`, or nothing is chosen."""
-    return (await _Menu(title, "", choices, several=False, spellings=spellings).run())[0]
+async def choose(
+    title: str, choices: Sequence[Choice], *, chip: str = "", spellings: Mapping[str, int] = MappingProxyType({})
+) -> int:
+    """Let a person pick one; the index of it. What is typed is what a choice is called, its number or one of
+    `spellings`, or nothing is chosen: whoever types a no and Enter has not said yes."""
+    labels = [choice.label for choice in choices]
+    called = {label.casefold(): index for index, label in reversed(list(enumerate(labels)))}
+    exactly = {label: index for index, label in reversed(list(enumerate(labels)))}
+    return (await _Menu(title, chip, choices, spellings={**called, **spellings, **exactly}).run())[0]
 
 
 async def choose_several(title: str, choices: Sequence[Choice], *, chip: str = "") -> list[int]:
     """Let a person pick at least one, with the space bar; the indices in the order of the menu."""
-    return await _Menu(title, chip, choices, several=True).run()
+    return await _Menu(title, chip, choices, spellings=None).run()
 
 
 async def enter_text(label: str, *, default: str = "", before: str = "") -> str:
@@ -131,13 +133,13 @@ class _Menu:
         chip: str,
         choices: Sequence[Choice],
         *,
-        several: bool,
-        spellings: Mapping[str, int] | None = None,
+        spellings: Mapping[str, int] | None,
     ) -> None:
+        """spellings: what may be typed for the one that is chosen; None where several are."""
         self._title = plain(title).strip()
         self._chip = one_line(chip)
         self._choices = choices
-        self._several = several
+        self._several = spellings is None
         self._spellings = spellings
         self._typed = ""
         self._current = 0
@@ -239,12 +241,12 @@ class _Menu:
         def _(event: KeyPressEvent) -> None:
             if self._typed and self._meant(self._typed) is None:
                 self._complaint, self._typed = f"{self._typed} is none of these.", ""
-            elif not self._several:
-                event.app.exit(result=[self._current])
-            elif self._chosen:
+            elif self._several and self._chosen:
                 event.app.exit(result=sorted(self._chosen))
-            else:
+            elif self._several:
                 self._complaint = "Choose at least one with the space bar."
+            elif not self._complaint:  # else it is once more an Enter for what was none of these
+                event.app.exit(result=[self._current])
 
         @keys.add("c-c")
         @keys.add("c-d")
@@ -271,9 +273,8 @@ class _Menu:
 
         @keys.add("space")
         def _(event: KeyPressEvent) -> None:
-            if self._several:
-                self._chosen ^= {self._current}
-                self._complaint = ""
+            self._chosen ^= {self._current}
+            self._complaint = ""
 
     def _add_typing(self, keys: KeyBindings) -> None:
         def typed(text: str) -> None:
