@@ -45,6 +45,9 @@ else
 endif
 	@touch $@
 
+# In this order, which make keeps where it does one after the other, and `make -j test` does not: `rust-and-environments`
+# makes the environments in which `others` tests, and would make them where those are at work. Only `test-python`, which
+# runs between the two, keeps them apart.
 test: begun rust-and-environments test-python others ## Set up, then run every test, Rust and Python; names the slowest
 	@$(BIN)/python tools/slowest.py
 
