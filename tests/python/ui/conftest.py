@@ -41,9 +41,10 @@ def from_working_tree(route: Route) -> None:
     route.fulfill(response=route.fetch(), body=file.read_bytes())
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """Not for the whole session: Playwright's loop would be in the way of asynchronous tests of other modules."""
+    """For all modules here, of which none has asynchronous tests: Playwright's loop would be in the way of these, so it
+    ends before those of another package begin."""
     expect.set_options(timeout=PATIENCE)
     with sync_playwright() as playwright:
         browser = launch(playwright)
