@@ -11,12 +11,18 @@ const SEEDS: u64 = 300;
 
 /// Runs a world for each seed, one of `share` of all seeds: which of them came to something that `is_wrong`.
 pub fn wrong<T>(share: u64, run: impl Fn(u64) -> T, is_wrong: impl Fn(&T) -> bool) -> Vec<u64> {
-    all(share).filter(|seed| is_wrong(&run(*seed))).collect()
+    of_share(share).filter(|seed| is_wrong(&run(*seed))).collect()
 }
 
-/// One of `share` of all seeds.
-fn all(share: u64) -> Range<u64> {
-    0..number("HITL_SIMULATED_SEEDS", SEEDS).div_ceil(share)
+/// One of `share` of all seeds, or the one that alone is asked for.
+pub fn of_share(share: u64) -> Range<u64> {
+    only().map_or(0..number("HITL_SIMULATED_SEEDS", SEEDS).div_ceil(share), |seed| seed..seed + 1)
+}
+
+/// The seed that alone is asked for (`HITL_SIMULATED_SEED`), if one is.
+pub fn only() -> Option<u64> {
+    let seed = std::env::var("HITL_SIMULATED_SEED").ok()?;
+    Some(seed.parse().expect("a number"))
 }
 
 /// So many seeds, unless `HITL_SIMULATED_SEEDS` says how many, from the first on or that of `HITL_SIMULATED_FROM`.

@@ -2,7 +2,9 @@
 //! stands in for one where tests want to lose, delay and repeat what goes between it and its servers.
 
 mod answering;
+pub mod apart;
 mod committing;
+pub mod entropy;
 mod graphs;
 pub mod history;
 pub mod members;

@@ -1,20 +1,20 @@
 //! Several servers' stores over one database, in every weather: what is acknowledged is there once, what is refused is
 //! not, and every session is what one store alone could have made of it.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use futures_util::future::join_all;
 use serde_json::json;
-use tokio::runtime::{Builder, Handle};
+use tokio::runtime::Handle;
 
 use super::network::{SimulatedConnection, Weather};
-use super::{LeftOut, SimulatedDatabase};
-use crate::domain::Error;
+use super::{LeftOut, SimulatedDatabase, apart, entropy};
 use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::seeds::{self, Random};
-use crate::store::clock::{Clock, WallClock};
+use crate::domain::{Error, Timestamp};
+use crate::store::clock::Clock;
 use crate::store::contract::fixture::{change, event, interrupt_id, session, session_id, turn, turn_id};
 use crate::store::shared::{SharedStore, StoreAccess};
 use crate::store::{Store, StoreExt, Transaction};
@@ -45,18 +45,29 @@ enum Acknowledgement {
 }
 
 /// What everybody was told, and what was there in the end.
+#[derive(Debug)]
 struct Reckoning {
-    told: HashMap<(u128, u64), Acknowledgement>,
+    told: BTreeMap<(u128, u64), Acknowledgement>,
     journals: Vec<Vec<u64>>,
     /// Of each session, as its row has it.
     sums: Vec<usize>,
     errors: Vec<Error>,
 }
 
+/// The time of a world: what a machine shows differs from run to run.
+struct SinceItBegan;
+
+impl Clock for SinceItBegan {
+    fn now(&self) -> Timestamp {
+        let passed = seeds::moment().unwrap_or_default();
+        Timestamp::from_millis(i64::try_from(passed.as_millis()).unwrap_or(i64::MAX))
+    }
+}
+
 /// A world of servers over `database`, in which nothing but the weather goes wrong.
 fn run(weather: Weather, left_out: Option<LeftOut>, fails_over: bool, seed: u64) -> Reckoning {
-    Builder::new_current_thread().enable_all().build().unwrap().block_on(async {
-        let clock: Arc<dyn Clock> = Arc::new(WallClock);
+    entropy::run(seed, || async move {
+        let clock: Arc<dyn Clock> = Arc::new(SinceItBegan);
         let database = SimulatedDatabase::new(Arc::clone(&clock)).without(left_out);
         let first = SharedStore::new(database.clone(), StoreAccess::Alone, Arc::clone(&clock), Handle::current());
         for number in 0..SESSIONS {
@@ -67,7 +78,7 @@ fn run(weather: Weather, left_out: Option<LeftOut>, fails_over: bool, seed: u64)
             made.await.unwrap();
         }
         let next = Arc::new(AtomicU64::new(0));
-        let told = Arc::new(Mutex::new(HashMap::new()));
+        let told = Arc::new(Mutex::new(BTreeMap::new()));
         let errors = Arc::new(Mutex::new(Vec::new()));
         let mut clients = Vec::new();
         for server in 0..SERVERS {
@@ -214,10 +225,41 @@ impl Reckoning {
     }
 }
 
+/// Which seeds' worlds, one of `share` of all, come to something that `is_wrong`. `judge` hears of them where nothing has
+/// happened yet: so each is the same whenever it is run.
+fn look_at_worlds(
+    test: &str,
+    share: u64,
+    run: impl Fn(u64) -> Reckoning,
+    is_wrong: impl Fn(&Reckoning) -> bool,
+    judge: impl FnOnce(Vec<u64>),
+) {
+    apart::run(&format!("store::simulated::properties::{test}"), "", |_| {
+        let looked_at = apart::each(seeds::of_share(share), |seed| is_wrong(&run(seed)));
+        judge(looked_at.filter_map(|(seed, is_wrong)| is_wrong.then_some(seed)).collect());
+    });
+}
+
+/// Nothing goes wrong in any world.
+fn holds(test: &str, run: impl Fn(u64) -> Reckoning, is_wrong: impl Fn(&Reckoning) -> bool) {
+    look_at_worlds(test, 3, run, is_wrong, |wrong| {
+        let Some(first) = wrong.first() else { return };
+        panic!(
+            "seeds {wrong:?}; alone: HITL_SIMULATED_SEED={first} cargo nextest run --locked --no-default-features \
+             --features failpoints {test}"
+        );
+    });
+}
+
+/// Something goes wrong in some world.
+fn goes_red(test: &str, share: u64, run: impl Fn(u64) -> Reckoning, is_wrong: impl Fn(&Reckoning) -> bool) {
+    look_at_worlds(test, share, run, is_wrong, |wrong| assert!(!wrong.is_empty(), "nobody misses it"));
+}
+
 #[test]
 fn in_calm_weather_everything_is_told_and_in_order() {
-    let wrong = seeds::wrong(
-        3,
+    holds(
+        "in_calm_weather_everything_is_told_and_in_order",
         |seed| run(CALM, None, false, seed),
         |it| {
             it.is_torn()
@@ -226,30 +268,65 @@ fn in_calm_weather_everything_is_told_and_in_order() {
                 || it.told.values().any(|said| *said == Acknowledgement::Nobody)
         },
     );
-    assert!(wrong.is_empty(), "seeds {wrong:?}");
 }
 
 #[test]
 fn what_is_acknowledged_is_there_once_whatever_the_network_loses_and_holds() {
-    let wrong = seeds::wrong(3, |seed| run(ROUGH, None, false, seed), |it| it.is_torn() || it.is_lost());
-    assert!(wrong.is_empty(), "seeds {wrong:?}");
+    holds(
+        "what_is_acknowledged_is_there_once_whatever_the_network_loses_and_holds",
+        |seed| run(ROUGH, None, false, seed),
+        |it| it.is_torn() || it.is_lost(),
+    );
 }
 
 #[test]
 fn what_a_failover_takes_back_leaves_every_session_whole() {
-    let wrong = seeds::wrong(3, |seed| run(ROUGH, None, true, seed), Reckoning::is_torn);
-    assert!(wrong.is_empty(), "seeds {wrong:?}");
+    holds(
+        "what_a_failover_takes_back_leaves_every_session_whole",
+        |seed| run(ROUGH, None, true, seed),
+        Reckoning::is_torn,
+    );
 }
 
 #[test]
 fn without_comparing_versions_answers_are_lost() {
-    let wrong =
-        seeds::wrong(3, |seed| run(CALM, Some(LeftOut::Version), false, seed), |it| it.is_torn() || it.is_lost());
-    assert!(!wrong.is_empty());
+    goes_red(
+        "without_comparing_versions_answers_are_lost",
+        3,
+        |seed| run(CALM, Some(LeftOut::Version), false, seed),
+        |it| it.is_torn() || it.is_lost(),
+    );
 }
 
 #[test]
 fn without_comparing_tokens_a_failover_tears_sessions() {
-    let wrong = seeds::wrong(1, |seed| run(ROUGH, Some(LeftOut::Token), true, seed), Reckoning::is_torn);
-    assert!(!wrong.is_empty());
+    goes_red(
+        "without_comparing_tokens_a_failover_tears_sessions",
+        1,
+        |seed| run(ROUGH, Some(LeftOut::Token), true, seed),
+        Reckoning::is_torn,
+    );
+}
+
+#[test]
+fn a_seed_comes_to_the_same_alone_and_after_any_others() {
+    const NAME: &str = "store::simulated::properties::a_seed_comes_to_the_same_alone_and_after_any_others";
+    // What the last of some worlds came to.
+    let last_of = |seeds: &str| {
+        let said = apart::run(NAME, seeds, |seeds| {
+            let seeds = seeds.split(' ').map(|seed| seed.parse().unwrap());
+            let came_to = apart::each(seeds, |seed| format!("{:?}", run(ROUGH, None, true, seed)));
+            #[allow(clippy::print_stdout, reason = "the other process reads it")]
+            {
+                println!("\ncame to {}", came_to.last().unwrap().1);
+            }
+        })?;
+        Some(said.lines().find(|line| line.starts_with("came to ")).unwrap().to_owned())
+    };
+    for seed in ["3", "17"] {
+        let Some(alone) = last_of(seed) else { return };
+        let Some(after) = last_of(&format!("40 {seed} 5 {seed}")) else { return };
+        assert!(alone.contains("Stored"), "{alone}");
+        assert_eq!(alone, after, "seed {seed}");
+    }
 }

@@ -314,7 +314,18 @@ def test_what_is_compared_of_a_conversation_is_what_everybody_reads() -> None:
         ),
         ModelResponse(parts=[]),
     ]
-    assert compared(messages) == [each.to_dict() for each in to_chat(messages) if each.role != "system"]
+    call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": '{"n":1}'}}
+    system, *read = [each.to_dict() for each in to_chat(messages)]
+    assert system == {"role": "system", "content": "It is Monday."}
+    assert read == [
+        {"role": "user", "content": "Look."},
+        {"role": "user", "content": "at\nit"},
+        {"role": "assistant", "content": "I", "reasoning": "hm", "tool_calls": [call]},
+        {"role": "tool", "content": '{"saw":[1]}', "tool_call_id": "c1", "name": "look"},
+        {"role": "user", "content": messages[2].parts[1].model_response()},
+        {"role": "assistant"},
+    ]
+    assert compared(messages) == read
 
 
 async def test_usage_is_counted_over_all_agents_and_kept() -> None:

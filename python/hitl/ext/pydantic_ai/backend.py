@@ -15,6 +15,7 @@ from pydantic_ai.durable_exec import (
     EventStreamHandlerId,
     JournalCallableOperationBackend,
     ModelRequestId,
+    ResultCodec,
     RoleBasedOperationConfig,
     ToolsetCallToolId,
     ToolsetGetInstructionsId,
@@ -67,8 +68,6 @@ class StepBackend(JournalCallableOperationBackend[None]):
         self._can_stream = can_stream
         self._requests: dict[bool, Callable[[Any], Awaitable[object]]] = {}
         """What asks a model, for all it has to say at once, and word by word."""
-        self._said: ModelResponse | None = None
-        """What the request that has just ended brought."""
 
     def bind(self, operation: DurableOperation[Any, Any, Any]) -> BoundDurableOperation[Any, Any, Any]:
         """What calls an operation. Of a model's request how it is made is decided here: where it streams for us alone
@@ -82,12 +81,12 @@ class StepBackend(JournalCallableOperationBackend[None]):
         async def ask(params: Any) -> object:
             can_stream = params.model_id is not None or self._can_stream  # any other comes here as one that can
             request = self._requests.get((streaming or self._stream) and can_stream, handler)
-            self._said = response = cast(ModelResponse, await request(params))
+            response = cast(ModelResponse, await request(params))
             if self._stream and not can_stream:
                 _show_whole(response)
             return response
 
-        return super().bind(replace(operation, handler=ask))
+        return super().bind(replace(operation, handler=ask, result_codec=_ReplyCodec()))
 
     async def execute(
         self,
@@ -110,7 +109,7 @@ class StepBackend(JournalCallableOperationBackend[None]):
 
         try:
             if isinstance(operation_id, ModelRequestId):
-                return await self._ask_model(turn, unit, cache_key, lambda: executed)
+                return await self._ask_model(turn, unit, cache_key)
             if isinstance(operation_id, ToolsetCallToolId):
                 return await self._call_tool(turn, unit, cache_key)
             key, shown = self._identity(operation_id, name, cache_key)
@@ -118,40 +117,22 @@ class StepBackend(JournalCallableOperationBackend[None]):
         finally:
             record_durable_unit(executed=executed)
 
-    async def _ask_model(
-        self,
-        turn: Turn,
-        unit: Callable[[], Awaitable[object]],
-        cache_key: tuple[Any, ...],
-        executed: Callable[[], bool],
-    ) -> object:
+    async def _ask_model(self, turn: Turn, unit: Callable[[], Awaitable[object]], cache_key: tuple[Any, ...]) -> object:
         model_id, messages, _, parameters, context = cache_key
-
-        async def body() -> dict[str, Any]:
-            native = await unit()
-            response, self._said = self._said, None  # of this request: nothing else runs between its end and here
-            assert response is not None
-            return recorded(response, native).to_json()
-
         # Messages and tools as everybody reads them: times and ids of runs differ from run to run, system prompts may
         # say what day it is, and what else is in the framework's own form differs from release to release.
         said = compared(messages)
         tools = {each.name: each.parameters_json_schema for each in parameters.function_tools}
         model = model_id or getattr(context.model, "model_name", None) or "model"
-        reply: dict[str, Any] = await run(
+        return await run(
             turn,
             self._retries,
             "model",
             model,
-            body,
+            unit,
             key=f"model:{self._agent}",
             arguments={"messages": said, "tools": tools},
         )
-        native = reply["native"]
-        if not executed():
-            with reading(DISTRIBUTION):
-                JSON_CODEC.load(ModelResponse, native)
-        return native
 
     async def _call_tool(self, turn: Turn, unit: Callable[[], Awaitable[object]], cache_key: tuple[Any, ...]) -> object:
         name, arguments, context, _ = cache_key
@@ -184,6 +165,17 @@ class StepBackend(JournalCallableOperationBackend[None]):
             shown = f"{operation.capability_id}.{operation.operation}"
             return f"capability:{shown}", shown
         return name, name  # of a kind that a later release of pydantic-ai has
+
+
+class _ReplyCodec(ResultCodec[ModelResponse]):
+    """A model's reply as the journal has it: what everybody reads of it beside the framework's own form."""
+
+    def dump(self, value: ModelResponse) -> object:
+        return recorded(value, JSON_CODEC.dump(ModelResponse, value)).to_json()
+
+    def load(self, payload: object) -> ModelResponse:
+        with reading(DISTRIBUTION):
+            return cast(ModelResponse, JSON_CODEC.load(ModelResponse, cast(dict[str, Any], payload)["native"]))
 
 
 def _plain_result(wire: Any) -> Any:

@@ -109,54 +109,31 @@ def turn_of(message: ChatMessage, made: Sequence[ModelMessage], reply: str) -> l
 
 def to_chat(messages: Sequence[ModelMessage]) -> Iterator[ChatMessage]:
     """What of messages everybody reads."""
+    return (ChatMessage(**shown) for shown in _shown(messages))
+
+
+def compared(messages: Sequence[ModelMessage]) -> list[dict[str, Any]]:
+    """What ``to_chat`` shows of messages, as JSON and without system prompts. Made without the messages in between,
+    which are checked: a conversation comes by here as often as its model is asked."""
+    return [shown for shown in _shown(messages) if shown["role"] != "system"]
+
+
+def _shown(messages: Sequence[ModelMessage]) -> Iterator[dict[str, Any]]:
+    """The fields of each message that everybody reads, without those that are None."""
     for message in messages:
         if isinstance(message, ModelResponse):
             yield _spoken(message)
             continue
         for part in message.parts:
             if isinstance(part, UserPromptPart):
-                yield ChatMessage.user_message(content=_text_of(part.content))
+                yield {"role": "user", "content": _text_of(part.content)}
             elif isinstance(part, SystemPromptPart):
-                yield ChatMessage.system_message(content=part.content)
+                yield {"role": "system", "content": part.content}
             elif isinstance(part, ToolReturnPart):
-                yield ChatMessage.tool_message(
-                    content=part.model_response_str(), tool_call_id=part.tool_call_id, name=part.tool_name
-                )
+                said = part.model_response_str()
+                yield {"role": "tool", "content": said, "tool_call_id": part.tool_call_id, "name": part.tool_name}
             elif isinstance(part, RetryFeedbackPart):
-                yield ChatMessage.user_message(content=part.model_response())
-
-
-def compared(messages: Sequence[ModelMessage]) -> list[dict[str, Any]]:
-    """What ``to_chat`` shows of messages, as JSON and without system prompts. Made without the messages in between,
-    which are checked: a conversation comes by here as often as its model is asked."""
-    said: list[dict[str, Any]] = []
-    for message in messages:
-        if isinstance(message, ModelResponse):
-            text, thoughts, calls = _words(message)
-            shown: dict[str, Any] = {"role": "assistant"}
-            if text:
-                shown["content"] = text
-            if thoughts:
-                shown["reasoning"] = thoughts
-            if calls:
-                shown["tool_calls"] = calls
-            said.append(shown)
-            continue
-        for part in message.parts:
-            if isinstance(part, UserPromptPart):
-                said.append({"role": "user", "content": _text_of(part.content)})
-            elif isinstance(part, ToolReturnPart):
-                said.append(
-                    {
-                        "role": "tool",
-                        "content": part.model_response_str(),
-                        "tool_call_id": part.tool_call_id,
-                        "name": part.tool_name,
-                    }
-                )
-            elif isinstance(part, RetryFeedbackPart):
-                said.append({"role": "user", "content": part.model_response()})
-    return said
+                yield {"role": "user", "content": part.model_response()}
 
 
 def recorded(response: ModelResponse, native: Any) -> RecordedReply:
@@ -169,15 +146,10 @@ def recorded(response: ModelResponse, native: Any) -> RecordedReply:
     }
     if said.cache_read_tokens:
         usage["cached_tokens"] = said.cache_read_tokens
-    return RecordedReply(_spoken(response), usage, response.finish_reason, native)
+    return RecordedReply(ChatMessage(**_spoken(response)), usage, response.finish_reason, native)
 
 
-def _spoken(response: ModelResponse) -> ChatMessage:
-    text, thoughts, calls = _words(response)
-    return ChatMessage.assistant_message(content=text or None, reasoning=thoughts or None, tool_calls=calls or None)
-
-
-def _words(response: ModelResponse) -> tuple[str, str, list[ToolCall]]:
+def _spoken(response: ModelResponse) -> dict[str, Any]:
     """What a model has said, thought and wants called."""
     text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
     thoughts = "".join(part.content for part in response.parts if isinstance(part, ThinkingPart))
@@ -190,7 +162,8 @@ def _words(response: ModelResponse) -> tuple[str, str, list[ToolCall]]:
         for part in response.parts
         if isinstance(part, ToolCallPart)
     ]
-    return text, thoughts, calls
+    said: dict[str, Any] = {"content": text, "reasoning": thoughts, "tool_calls": calls}
+    return {"role": "assistant", **{name: value for name, value in said.items() if value}}
 
 
 def _from_chat(message: ChatMessage, profiles: Sequence[ModelProfile]) -> ModelMessage:

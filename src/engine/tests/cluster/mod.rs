@@ -5,9 +5,7 @@
 //! A seed decides over everything. `HITL_SIMULATED_SEED=7` with the name of a test runs that world alone and says what
 //! happened in it; `HITL_SIMULATED_SEEDS=100000` runs so many, from `HITL_SIMULATED_FROM` on.
 
-mod apart;
 mod driver;
-mod entropy;
 mod log;
 mod machine;
 mod mutations;
@@ -24,9 +22,9 @@ use crate::domain::cluster::{Moment, Timings};
 use crate::domain::{Error, seeds};
 use crate::faults;
 use crate::store::shared::servers::ServerId;
-use crate::store::simulated::LeftOut;
 use crate::store::simulated::history::History;
 use crate::store::simulated::network::Weather;
+use crate::store::simulated::{LeftOut, apart, entropy};
 
 /// When every world begins, in milliseconds since 1970.
 const BASE: i64 = 1_800_000_000_000;
@@ -79,30 +77,12 @@ struct Outcome {
 }
 
 fn run(seed: u64, setting: Setting) -> Outcome {
-    entropy::run(seed, || async move {
-        seeds::enter(seed, moment);
-        World::run(seed, setting).await
-    })
-}
-
-/// Since the world began.
-fn moment() -> Duration {
-    thread_local! {
-        static BEGAN: tokio::time::Instant = tokio::time::Instant::now();
-    }
-    // The first who asks begins it; a second is on every clock by then.
-    BEGAN.with(tokio::time::Instant::elapsed) + Duration::from_secs(1)
+    entropy::run(seed, || World::run(seed, setting))
 }
 
 /// What is wrong in the world of a seed.
 fn look_at(seed: u64, setting: Setting) -> Vec<String> {
     oracle::judge(&run(seed, setting), setting.fails_over)
-}
-
-/// The seed that alone is asked for, if one is.
-fn only_seed() -> Option<u64> {
-    let seed = std::env::var("HITL_SIMULATED_SEED").ok()?;
-    Some(seed.parse().expect("a number"))
 }
 
 /// One world, with all that its servers say and all that was seen.
@@ -126,8 +106,8 @@ fn tell_of(seed: u64, setting: Setting) -> Vec<String> {
 fn holds(test: &str, setting: Setting, worlds: u64) {
     // Where every commit is refused once, a few are enough.
     let worlds = if faults::refuses_once() { worlds / 20 } else { worlds };
-    apart::run(&format!("cluster::{test}"), "", |_| {
-        let wrong: Vec<(u64, Vec<String>)> = match only_seed() {
+    apart::run(&format!("engine::tests::cluster::{test}"), "", |_| {
+        let wrong: Vec<(u64, Vec<String>)> = match seeds::only() {
             Some(seed) => apart::each([seed], |seed| tell_of(seed, setting)).collect(),
             None => apart::each(seeds::of_worlds(worlds), |seed| look_at(seed, setting)).collect(),
         };
@@ -162,7 +142,7 @@ fn trace_of(seed: u64) -> Vec<String> {
 
 #[test]
 fn a_world_is_the_same_alone_and_after_any_others() {
-    const NAME: &str = "cluster::a_world_is_the_same_alone_and_after_any_others";
+    const NAME: &str = "engine::tests::cluster::a_world_is_the_same_alone_and_after_any_others";
     // What was seen in the last of some worlds.
     let last_of = |seeds: &str| {
         let said = apart::run(NAME, seeds, |seeds| {

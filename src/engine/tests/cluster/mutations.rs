@@ -3,18 +3,19 @@
 
 use std::time::Duration;
 
-use super::{Setting, apart, look_at, only_seed, tell_of};
+use super::{Setting, look_at, tell_of};
 use crate::domain::cluster::Timings;
-use crate::store::simulated::LeftOut;
+use crate::domain::seeds;
 use crate::store::simulated::network::Weather;
+use crate::store::simulated::{LeftOut, apart};
 
 /// In how many worlds a rule may be missed by nobody.
 const WORLDS: u64 = 200;
 
 /// Something goes wrong in one of a few worlds, and nothing in the same one `with` the rule.
 fn goes_red(test: &str, without: Setting, with: Setting) {
-    apart::run(&format!("cluster::mutations::{test}"), "", |_| {
-        if let Some(seed) = only_seed() {
+    apart::run(&format!("engine::tests::cluster::mutations::{test}"), "", |_| {
+        if let Some(seed) = seeds::only() {
             let (_, wrong) = apart::each([seed], |seed| tell_of(seed, without)).next().unwrap();
             return assert!(!wrong.is_empty());
         }

@@ -24,9 +24,8 @@ pub fn run(test: &str, asked: &str, body: impl FnOnce(String)) -> Option<String>
         body(asked);
         return None;
     }
-    let name = format!("engine::tests::{test}");
     let mut process = Command::new(std::env::current_exe().unwrap());
-    let output = process.args(["--exact", &name, "--nocapture"]).env(APART, asked).output().unwrap();
+    let output = process.args(["--exact", test, "--nocapture"]).env(APART, asked).output().unwrap();
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let (out, err) = (said(&output.stdout), said(&output.stderr));
     #[allow(clippy::print_stderr, reason = "whoever looks at the test wants to see it")]
@@ -34,7 +33,7 @@ pub fn run(test: &str, asked: &str, body: impl FnOnce(String)) -> Option<String>
         eprintln!("{err}");
     }
     // Of a name that is none, no test fails.
-    assert!(output.status.success() && out.contains(" 1 passed"), "{name}, {}: see above\n{out}", output.status);
+    assert!(output.status.success() && out.contains(" 1 passed"), "{test}, {}: see above\n{out}", output.status);
     Some(out)
 }
 

@@ -8,10 +8,11 @@ use std::cell::{Cell, RefCell};
 use std::ffi::{c_long, c_uint, c_void};
 use std::sync::Once;
 use std::thread;
+use std::time::Duration;
 
 use tokio::runtime::Builder;
 
-use crate::domain::seeds::Random;
+use crate::domain::seeds::{self, Random};
 
 thread_local! {
     static BYTES: RefCell<Option<Random>> = const { RefCell::new(None) };
@@ -48,6 +49,7 @@ where
     thread::scope(|scope| {
         let run = thread::Builder::new().name(format!("seed {seed}")).spawn_scoped(scope, move || {
             BYTES.set(Some(Random(seed)));
+            seeds::enter(seed, moment);
             let runtime = Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
             runtime.block_on(world())
         });
@@ -56,6 +58,15 @@ where
             Err(panic) => std::panic::resume_unwind(panic),
         }
     })
+}
+
+/// Since the world began.
+fn moment() -> Duration {
+    thread_local! {
+        static BEGAN: tokio::time::Instant = tokio::time::Instant::now();
+    }
+    // The first who asks begins it; a second is on every clock by then.
+    BEGAN.with(tokio::time::Instant::elapsed) + Duration::from_secs(1)
 }
 
 /// Fills `buffer` where this thread has a seed.
