@@ -1,9 +1,9 @@
 //! The writer: group commit. It has a thread, and is lent to whoever asks while nobody else does ([`line`]).
 //!
 //! It begins a transaction, takes the first job in line and runs it; whatever has queued up meanwhile joins the
-//! same transaction, within bounds, each job in a savepoint. One commit makes all of them durable, and only then each
-//! caller is told, in order. With one job in line that is one commit, with nothing added; under load the cost of
-//! syncing the disk is shared.
+//! same transaction, within bounds, and what one of them did is undone where it is refused ([`JobGroup`]). One commit makes
+//! all of them durable, and only then each caller is told, in order. With one job in line that is one commit, with nothing
+//! added; under load the cost of syncing the disk is shared.
 //!
 //! [`line`]: super::line
 
@@ -226,24 +226,23 @@ fn run_batch(
 ) -> Result<(), String> {
     let began = Instant::now();
     let mut failed = begun.err();
+    let mut group = JobGroup { connection, forms, ran, jobs: Vec::new(), has_savepoints: false };
     let mut job = next();
-    let mut undo = Undo::ALL;
-    while let Some(queued) = job.take() {
+    while let Some(Queued { job: taken, reply }) = job.take() {
         let mut outcome = Ok(());
         if failed.is_none() {
-            match run_job(connection, forms, queued.job, undo) {
+            match group.run(&taken) {
                 Ok(came_to) => outcome = came_to,
                 Err(reason) => failed = Some(reason),
             }
         }
-        if outcome.is_ok() {
-            undo = Undo::JOB;
-        }
-        ran.push(Ran { reply: queued.reply, outcome });
-        if failed.is_none() && ran.len() < limits.jobs && began.elapsed() < limits.time {
+        group.ran.push(Ran { reply, outcome });
+        group.jobs.push(taken);
+        if failed.is_none() && group.ran.len() < limits.jobs && began.elapsed() < limits.time {
             job = next();
         }
     }
+    drop(group);
     match failed {
         Some(reason) => Err(reason),
         None => {
@@ -255,37 +254,69 @@ fn run_batch(
 
 const BEGIN: &str = "BEGIN IMMEDIATE";
 
-/// How what a job did is undone when it is refused: the statements before it, on refusal, and after it.
-struct Undo {
-    before: Option<&'static str>,
-    refused: &'static [&'static str],
-    after: Option<&'static str>,
+/// Jobs in one transaction. What a job did is undone where it is refused.
+///
+/// A savepoint for each of them would keep a copy of every page that it changes, and next to every job that is refused has
+/// changed nothing. So there are none, until a job is refused that has: then the transaction is begun anew, those before it
+/// run again, which jobs may, and each has a savepoint from there on.
+struct JobGroup<'g> {
+    connection: &'g Connection,
+    forms: &'g KeptForms,
+    ran: &'g mut Vec<Ran>,
+    /// Those that have run.
+    jobs: Vec<WriterJob>,
+    has_savepoints: bool,
 }
 
-impl Undo {
-    /// Nothing of the transaction has to stay: it is begun anew. A savepoint would keep a copy of every page changed.
-    const ALL: &Self = &Self { before: None, refused: &["ROLLBACK", BEGIN], after: None };
-    /// What other jobs did before it stays.
-    const JOB: &Self =
-        &Self { before: Some("SAVEPOINT job"), refused: &["ROLLBACK TO job"], after: Some("RELEASE job") };
-}
+impl JobGroup<'_> {
+    /// Runs one more job. `Err` when the transaction cannot go on.
+    fn run(&mut self, job: &WriterJob) -> Result<JobResult, String> {
+        if faults::refuses_once() {
+            drop(self.attempt(job, |_| true)?);
+        }
+        let outcome = self.attempt(job, JobResult::is_err)?;
+        faults::at(Point::StoreJobDone);
+        Ok(outcome)
+    }
 
-/// Runs one job. `Err` when the transaction around it cannot go on.
-fn run_job(connection: &Connection, forms: &KeptForms, job: WriterJob, undo: &Undo) -> Result<JobResult, String> {
-    let text = |error: rusqlite::Error| error.to_string();
-    let run = |sql: &[&str]| sql.iter().try_for_each(|sql| connection::run(connection, sql)).map_err(text);
-    run(undo.before.as_slice())?;
-    if faults::refuses_once() {
-        drop(run_once(connection, forms, &job)?);
-        run(undo.refused)?;
+    /// Runs a job, and undoes what it did where it `is_refused`.
+    fn attempt(&mut self, job: &WriterJob, is_refused: fn(&JobResult) -> bool) -> Result<JobResult, String> {
+        if self.has_savepoints {
+            self.say("SAVEPOINT job")?;
+        }
+        let before = self.connection.total_changes();
+        let outcome = run_once(self.connection, self.forms, job)?;
+        let is_undone = is_refused(&outcome) && self.connection.total_changes() != before;
+        if self.has_savepoints {
+            if is_undone {
+                self.say("ROLLBACK TO job")?;
+            }
+            self.say("RELEASE job")?;
+        } else if is_undone {
+            self.begin_anew()?;
+        }
+        Ok(outcome)
     }
-    let outcome = run_once(connection, forms, &job)?;
-    if outcome.is_err() {
-        run(undo.refused)?;
+
+    /// Undoes all, and runs again what ran before.
+    fn begin_anew(&mut self) -> Result<(), String> {
+        self.say("ROLLBACK")?;
+        self.say(BEGIN)?;
+        self.has_savepoints = !self.jobs.is_empty();
+        let jobs = std::mem::take(&mut self.jobs);
+        for (place, job) in jobs.iter().enumerate() {
+            let outcome = self.attempt(job, JobResult::is_err)?;
+            if let Some(ran) = self.ran.get_mut(place) {
+                ran.outcome = outcome;
+            }
+        }
+        self.jobs = jobs;
+        Ok(())
     }
-    run(undo.after.as_slice())?;
-    faults::at(Point::StoreJobDone);
-    Ok(outcome)
+
+    fn say(&self, sql: &str) -> Result<(), String> {
+        connection::run(self.connection, sql).map_err(|error| error.to_string())
+    }
 }
 
 /// `Err` when the transaction around it cannot go on.

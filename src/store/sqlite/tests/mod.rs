@@ -3,6 +3,7 @@
 mod copying;
 pub(super) mod disk;
 mod faults;
+mod groups;
 mod kills;
 mod line;
 mod modes;
