@@ -280,9 +280,7 @@ impl Inner {
         };
         match made {
             Ok(replies) => {
-                let numbers = events.and_then(|index| replies.get(index)).map(Vec::as_slice).unwrap_or_default();
-                let number = |row| rows::Cells::number(&mut PostgresCells::new("events", row));
-                let mut events = numbers.iter().map(number).collect::<Result<Vec<u64>, Error>>()?;
+                let mut events = events.map_or_else(|| Ok(Vec::new()), |at| at.of(&replies))?;
                 events.sort_unstable();
                 Ok(Committed::Yes { events })
             }

@@ -26,6 +26,16 @@ impl<'a> PostgresCells<'a> {
     }
 }
 
+impl PostgresCells<'_> {
+    /// The next cell, which is an array.
+    pub(super) fn numbers(&mut self) -> Result<Vec<u64>, Error> {
+        let index = self.next;
+        self.next += 1;
+        let stored: Vec<i64> = self.row.try_get(index).map_err(|error| self.malformed(error))?;
+        stored.into_iter().map(|number| u64::try_from(number).map_err(|error| self.malformed(error))).collect()
+    }
+}
+
 impl Cells for PostgresCells<'_> {
     fn plain<T: Plain>(&mut self) -> Result<T, Error> {
         let index = self.next;

@@ -43,9 +43,12 @@ impl SqlCall {
     }
 
     /// Its text.
-    #[cfg(test)]
     pub(super) fn sql(&self) -> &str {
         &self.sql
+    }
+
+    pub(super) fn into_params(self) -> Vec<Param> {
+        self.params
     }
 }
 

@@ -13,6 +13,7 @@ mod columns;
 mod connection;
 pub(in crate::store) mod copying;
 mod doorbell;
+mod folding;
 mod graphs;
 mod linking;
 mod lists;

@@ -4,6 +4,7 @@ use uuid::Uuid;
 
 use super::columns::RowColumns;
 use super::connection::SqlCall;
+use super::folding::{EventNumbers, fold};
 use super::sql;
 use crate::domain::audit::Deed;
 use crate::domain::event::{EventBody, StoredEvent};
@@ -11,6 +12,7 @@ use crate::domain::interrupt::Interrupt;
 use crate::domain::notice::Notice;
 use crate::domain::policy::PolicyChange;
 use crate::domain::session::Session;
+use crate::domain::status::InterruptStatus;
 use crate::domain::{Error, Timestamp, answer};
 use crate::store::kept::KeptForms;
 use crate::store::record::DueKind;
@@ -28,7 +30,7 @@ pub(super) const MOST_NUMBERED: usize = 1 << ORDINAL_BITS;
 pub(super) struct CommitCalls {
     pub(super) calls: Vec<SqlCall>,
     /// Which of them gives the numbers of the events.
-    pub(super) events: Option<usize>,
+    pub(super) events: Option<EventNumbers>,
     /// Whether one of them looks whether the `member` that commits is alive.
     pub(super) looks_at_member: bool,
 }
@@ -41,6 +43,7 @@ pub(super) fn calls(changes: &Changes, forms: &KeptForms, member: Option<Uuid>) 
     }
     let mut calls = Vec::new();
     let looks_at_member = sessions(&changes.sessions, &changes.turns, member, &mut calls)?;
+    let guards = calls.len();
     messages(changes, &mut calls)?;
     turns(&changes.turns, &mut calls)?;
     entries(changes, &mut calls)?;
@@ -58,6 +61,12 @@ pub(super) fn calls(changes: &Changes, forms: &KeptForms, member: Option<Uuid>) 
     if !changes.deeds.is_empty() {
         calls.push(deed_rows(&changes.deeds)?);
     }
+    let none_is_due =
+        changes.interrupts.iter().all(|(it, _)| it.expires_at.is_none() || it.status != InterruptStatus::Pending);
+    let (calls, events) = match fold(calls, guards, none_is_due) {
+        Ok(made) => (made.calls, events.map(|_| EventNumbers::Cell(made.folded))),
+        Err(calls) => (calls, events.map(EventNumbers::Rows)),
+    };
     Ok(CommitCalls { calls, events, looks_at_member })
 }
 

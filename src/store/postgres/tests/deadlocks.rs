@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
-use tokio_postgres::Client;
 
 use super::support::*;
 use crate::domain::status::Status;
@@ -11,18 +10,8 @@ use crate::store::clock::WallClock;
 use crate::store::contract::fixture::*;
 use crate::store::shared::{SharedStore, StoreAccess};
 
-/// How many transactions wait for a lock.
-const WAITING: &str =
-    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
 /// How many the database has ended, each because it waited for one that waited for it.
 const ENDED: &str = "SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()";
-
-/// Waits until `sql` counts something.
-async fn until_some(watcher: &Client, sql: &str) {
-    while watcher.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == 0 {
-        tokio::task::yield_now().await;
-    }
-}
 
 #[tokio::test]
 async fn a_job_that_deadlocks_with_another_transaction_runs_again_and_counts_once() {

@@ -7,6 +7,7 @@ mod commits;
 mod connections;
 mod copying;
 mod deadlocks;
+mod folding;
 mod members;
 mod plans;
 mod routing;

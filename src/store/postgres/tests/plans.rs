@@ -144,6 +144,15 @@ fn changes() -> Changes {
     }
 }
 
+/// Those that are one statement: the sessions are there, and stay.
+fn folded() -> Vec<Changes> {
+    let of = |row| {
+        let (sessions, interrupts) = (vec![touched(1, 1, row)], vec![(undue(1), false), (undue(2), true)]);
+        Changes { sessions, interrupts, ..changes() }
+    };
+    vec![of(RowChange::Kept), of(RowChange::Written(Box::new(session(1))))]
+}
+
 /// Pages of checkpoints as graphs ask for them: the newest, one, those of a run, those of everybody.
 fn pages() -> Vec<CheckpointQuery> {
     let text = |text: &str| Some(text.to_owned());
@@ -167,8 +176,10 @@ fn pages() -> Vec<CheckpointQuery> {
 fn statements() -> Vec<String> {
     let mut statements: Vec<String> =
         questions().iter().flat_map(asking::calls).map(|call| call.sql().to_owned()).collect();
-    let calls = writing::calls(&changes(), &KeptForms::default(), None).unwrap().calls;
-    statements.extend(calls.iter().map(|call| call.sql().to_owned()));
+    for changes in [vec![changes()], folded()].concat() {
+        let calls = writing::calls(&changes, &KeptForms::default(), None).unwrap().calls;
+        statements.extend(calls.iter().map(|call| call.sql().to_owned()));
+    }
     statements.extend(pages().iter().flat_map(graphs::calls).map(|call| call.sql().to_owned()));
     // What is done over everything every second or so, for every commit, and for every scrape.
     statements.extend(

@@ -11,6 +11,7 @@ use tokio_postgres::{Client, NoTls};
 use uuid::Uuid;
 
 use crate::domain::Error;
+use crate::domain::interrupt::Interrupt;
 use crate::domain::session::Session;
 use crate::store::contract::fixture::*;
 use crate::store::postgres::opening;
@@ -152,6 +153,22 @@ pub(super) async fn commit(store: &PostgresBackend, changes: Changes) -> Vec<u64
 
 pub(super) async fn is_moved(store: &PostgresBackend, changes: Changes) -> bool {
     store.commit(changes).await.unwrap() == Committed::Moved
+}
+
+/// How many transactions wait for a lock.
+pub(super) const WAITING: &str =
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'";
+
+/// Waits until `sql` counts something.
+pub(super) async fn until_some(watcher: &Client, sql: &str) {
+    while watcher.query_one(sql, &[]).await.unwrap().get::<_, i64>(0) == 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+/// An interrupt of the first session that is never due.
+pub(super) fn undue(number: u128) -> Interrupt {
+    Interrupt { expires_at: None, ..custom(1, number) }
 }
 
 /// The session of that number, new.
