@@ -23,7 +23,7 @@ from hitl.serving.options import InvalidOption, ServeOptions
 class Example:
     """agent: `MODULE:ATTR`; about: what it does, without a full stop; say: what one may write to it.
 
-    files: `MODULE:ATTR` of what makes its files, for an example that has some.
+    files: the module that makes its files, with `directory` and `missing`, for an example that has some.
     """
 
     agent: str
@@ -37,7 +37,7 @@ EXAMPLES = {
         "hitl.examples.file_agent:agent",
         "looks after the files in ./demo_files, and asks before it deletes or moves any",
         ("delete the old logs file", "help me organize my downloads"),
-        files="hitl.examples.sample_files:directory",
+        files="hitl.examples.sample_files",
     ),
     "shop": Example(
         "hitl.examples.shop:agent",
@@ -80,14 +80,18 @@ def demo(
     raise typer.Exit(_serve(example, options))
 
 
-def _make_files(maker: str) -> None:
+def _make_files(module: str) -> None:
     """So that they can be looked at before the first conversation, which would make them too."""
-    module, _, name = maker.partition(":")
+    maker = import_module(module)
     try:
-        getattr(import_module(module), name)()
+        where = maker.directory()
     except OSError as error:
         hint = "start it in a directory of yours, or name one that is not there yet: HITL_FILES=DIR hitl demo"
         raise Failure(f"cannot make the files of the example: {error}", hint) from error
+    if gone := maker.missing(where):
+        typer.echo(
+            _filled(f"Gone from {where}: {', '.join(gone)}. Remove that directory to begin with all of its files.")
+        )
 
 
 def what_next(example: Example, url: str) -> str:

@@ -79,7 +79,8 @@ def _hint(error: ClientError) -> str:
     match error:
         case ConnectionFailed():
             return (
-                "is the server running? start it with: hitl serve MODULE:ATTR; elsewhere? --url, HITL_URL or HITL_PORT"
+                "is the server running? start it with: hitl serve MODULE:ATTR; elsewhere? say where with --url or "
+                "HITL_URL, in a chat also as argument"
             )
         case UnexpectedResponse():
             return "is that the address of a hitl server? name it with --url, or HITL_URL"

@@ -30,6 +30,11 @@ def directory() -> Path:
     return path
 
 
+def missing(path: Path) -> list[str]:
+    """Which of the samples are not there any more."""
+    return [name for name in SAMPLES if not (path / name).exists()]
+
+
 def make_sample_files(path: Path) -> None:
     """Make the directory `path` with the samples in it, all at once: two turns may try at the same time."""
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -67,8 +67,9 @@ class Customer:
 
 
 def customer(request: TurnRequest) -> Customer:
-    """`user_params` are whatever was sent: a program in front of the server has to set them."""
-    return Customer(str(request.user_params.get("customer", "nobody")))
+    """`user_params` are whatever was sent: a program in front of the server has to set them. Who talks to it in a chat,
+    where nobody does, is ada."""
+    return Customer(str(request.user_params.get("customer", "ada")))
 
 
 @tool
@@ -88,7 +89,12 @@ async def refund(number: str, ctx: RunContext[Customer, None], shop: Annotated[D
         number,
         ctx.context.name,
     )
-    return f"refunded {rows[0][0]} cents" if rows else f"{ctx.context.name} has no order {number}"
+    return f"refunded {rows[0][0]} cents" if rows else f"{ctx.context.name} has no open order {number}"
+
+
+def _listed(orders: str) -> str:
+    numbers = [order["number"] for order in json.loads(orders)]
+    return f'Your orders: {", ".join(numbers)}. Say "refund {numbers[0]}".' if numbers else "You have no open order."
 
 
 class Clerk:
@@ -98,7 +104,8 @@ class Clerk:
         """See `hitl.models.ChatClient`."""
         last = request.messages[-1]
         if last.role == "tool":
-            return ModelReply(ChatMessage.assistant_message(content=last.content), finish_reason="stop")
+            said = last.content if last.name == "refund" else _listed(last.content or "[]")
+            return ModelReply(ChatMessage.assistant_message(content=said), finish_reason="stop")
         found = re.search(r"refund (\S+)", last.content or "")
         name, arguments = ("refund", {"number": found[1]}) if found else ("orders", {})
         call = {"name": name, "arguments": json.dumps(arguments)}

@@ -124,12 +124,14 @@ def _near(name: str, owner: Any) -> str | None:
     close = get_close_matches(name, public, n=3)
     if close:
         return f"did you mean {' or '.join(close)}?"
-    own = [
-        candidate
-        for candidate in public
-        if callable(value := getattr(owner, candidate, None))
-        and getattr(value, "__module__", None) == getattr(owner, "__name__", "")
+    found = {candidate: getattr(owner, candidate, None) for candidate in public}
+    agents = [name for name, value in found.items() if hasattr(value, "run_turn") and not isinstance(value, type)]
+    functions = [
+        name
+        for name, value in found.items()
+        if callable(value) and getattr(value, "__module__", None) == getattr(owner, "__name__", "")
     ]
+    own = list(dict.fromkeys([*agents, *functions]))
     return f"it defines {', '.join(own[:5])}" if own else None
 
 

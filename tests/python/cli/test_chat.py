@@ -206,6 +206,31 @@ def test_other_takes_any_text(serve: Serve, terminal: Open, several: bool) -> No
     assert answers_sent(server) == [{"answers": {STRATEGY: ["By date", "By owner"] if several else "By owner"}}]
 
 
+@pytest.mark.parametrize(
+    ("typed", "heard"), [("By owner", "By owner"), ("by size", "By size"), ("2", "By type"), ("7", "7")]
+)
+def test_what_is_typed_is_an_option_or_an_answer_of_ones_own(
+    serve: Serve, terminal: Open, typed: str, heard: str
+) -> None:
+    server = serve(asks({"type": "user_input", "questions": [question()]}))
+    chat = terminal("chat", server.url)
+    start_turn(chat)
+    chat.expect("Ctrl-C to leave")
+    chat.send(typed + ENTER)
+    chat.expect("heard")
+    assert answers_sent(server) == [{"answers": {STRATEGY: heard}}]
+
+
+def test_ctrl_c_takes_away_what_is_typed_before_it_leaves(serve: Serve, terminal: Open) -> None:
+    server = serve(asks(APPROVAL))
+    chat = terminal("chat", server.url)
+    chat.expect("> ")
+    chat.send("delete all" + CTRL_C)
+    chat.send("go" + ENTER)
+    chat.expect("Run delete_file?")
+    assert [request.body["content"] for request in server.sent("POST", "/messages")] == ["go"]
+
+
 def test_the_preview_of_the_current_choice_is_beside_the_list(serve: Serve, terminal: Open) -> None:
     previews = {"By date": "2024/\n  01/\n    a.txt", "By type": "txt/\n  a.txt"}
     server = serve(asks({"type": "user_input", "questions": [question(previews=previews)]}))

@@ -60,7 +60,7 @@ def test_what_is_typed_and_no_answer_is_no_yes(serve: Serve, terminal: Open) -> 
     start_turn(chat)
     chat.expect("Enter to choose")
     chat.send("never" + ENTER)
-    chat.expect("never is none of these.")
+    chat.expect("never is none of these: type one")
     # Nor is another Enter, before anything else.
     chat.send(ENTER + DOWN)
     chat.expect("Enter to choose")

@@ -36,6 +36,8 @@ def expect_menu(chat: Terminal) -> str:
         (YES_OR_NO, "2" + ENTER, "No", False),
         (YES_OR_NO, "false" + ENTER, "No", False),
         (YES_OR_NO, "no" + ENTER, "No", False),
+        (YES_OR_NO, "n" + ENTER, "No", False),
+        (YES_OR_NO, "y" + ENTER, "Yes", True),
         (YES_OR_NO, "Yes" + ENTER, "Yes", True),
         ({"enum": ["10", "2"]}, "2" + ENTER, "2", "2"),
         ({"enum": ["10", "2"]}, "1" + ENTER, "10", "10"),
@@ -60,7 +62,7 @@ def test_what_is_typed_and_no_answer_chooses_nothing(serve: Serve, terminal: Ope
     start_turn(chat)
     expect_menu(chat)
     chat.send("nope" + ENTER)
-    chat.expect("nope is none of these.")
+    chat.expect("nope is none of these: type one")
     assert answers_sent(server) == []
     chat.send("no" + ENTER)
     chat.expect("> pick_folder: No")

@@ -7,10 +7,12 @@ import re
 from tests.python.cli.terminal import CTRL_C, CTRL_D, DOWN, ENTER, Terminal
 
 _ASKED = "Answer as JSON: "
+LEFT = "Not answered; it stays open."
+"""What a chat says that was left at a question with Ctrl-C."""
 
 
 def follow(terminal: Terminal, shown: str, url: str) -> None:
-    """Do and see all that is shown, then leave. One with `^C` at a question, or `^D`, has left by that."""
+    """Do and see all that is shown, then leave. One that ends at a question, or with `^D`, has left by that."""
     answered = asked = ""
     for line in shown.splitlines():
         if line.startswith("Session "):
@@ -30,16 +32,17 @@ def follow(terminal: Terminal, shown: str, url: str) -> None:
             terminal.expect(line)
         elif line.startswith("> "):
             act(terminal, line.removeprefix("> "))
-        elif (left := re.fullmatch(r"(Run \w+\?|Your answer\?) \^C", line)) is not None:
-            _expect_menu(terminal, left[1])
+        elif line == LEFT:
+            _expect_menu(terminal, "?")
             terminal.send(CTRL_C)
+            terminal.expect(line)
         elif line.startswith(_ASKED):
             terminal.expect(_ASKED)
             answered = line.removeprefix(_ASKED)
-            terminal.send(CTRL_C if answered == "^C" else answered + ENTER)
+            terminal.send(answered + ENTER)
         else:
             terminal.expect(line)
-    if "^C\n" in shown:
+    if f"{LEFT}\n" in shown:
         assert terminal.finish() == 130
         return
     if "> ^D\n" in shown:

@@ -1,7 +1,6 @@
 """hitl/driver/code_version.py: which code an application has imported."""
 
 import hashlib
-import importlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 from hitl.driver.code_version import code_version
 from hitl.driver.shapes import LoadedAgent
 from hitl.worker.loading import load_agent
+from tests.python.support.imported import forget
 
 AGENT = "async def agent(message, state):\n    return message, state\n"
 Application = Callable[..., LoadedAgent]
@@ -21,12 +21,6 @@ Application = Callable[..., LoadedAgent]
 def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Application]:
     """Writes modules into a new directory, imports them there as the only ones, and loads ``app:agent``."""
     directories = 0
-    before = set(sys.modules)
-
-    def forget() -> None:
-        for name in set(sys.modules) - before:
-            del sys.modules[name]
-        importlib.invalidate_caches()
 
     def make(**sources: str) -> LoadedAgent:
         nonlocal directories
@@ -36,13 +30,13 @@ def application(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[App
             path = directory / f"{name.replace('__', '/')}.py"
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(source)
-        forget()
+        forget(tmp_path)
         monkeypatch.chdir(directory)
         monkeypatch.syspath_prepend(str(directory))
         return load_agent("app:agent")
 
     yield make
-    forget()
+    forget(tmp_path)
 
 
 def test_it_is_the_same_for_the_same_sources_wherever_they_are(application: Application) -> None:

@@ -1,6 +1,5 @@
 """MODULE:ATTR, and what is said when it does not work."""
 
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import pytest
 
 from hitl.errors import AgentLoadError
 from hitl.worker.loading import load_agent
+from tests.python.support.imported import forget
 
 GOOD = "async def agent(message, state):\n    return message, state\n"
 
@@ -17,7 +17,6 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
     """Writes modules into the working directory, which is on the path, as it is under `hitl serve`."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
-    before = set(sys.modules)
 
     def write(name: str, text: str = GOOD) -> None:
         path = tmp_path / name
@@ -25,8 +24,7 @@ def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
         path.write_text(text)
 
     yield write
-    for name in set(sys.modules) - before:
-        del sys.modules[name]
+    forget(tmp_path)
 
 
 def failure(spec: str) -> tuple[str, str]:
@@ -79,6 +77,8 @@ def test_an_attribute_that_is_not_there(module: Callable[..., None]) -> None:
     module("app_attr.py", "def my_agent(message, state): ...\n")
     assert failure("app_attr:my_agnet") == ("app_attr has no attribute 'my_agnet'", "did you mean my_agent?")
     assert failure("app_attr:zzz") == ("app_attr has no attribute 'zzz'", "it defines my_agent")
+    module("app_made.py", "def tool(): ...\nclass Made:\n    def run_turn(self, message, state): ...\nagent = Made()\n")
+    assert failure("app_made:zzz") == ("app_made has no attribute 'zzz'", "it defines agent, Made, tool")
     assert failure("app_attr:my_agent.zzz")[0] == "app_attr.my_agent has no attribute 'zzz'"
 
 

@@ -141,7 +141,7 @@ export function Chat({ session }: { session: Session }) {
         {open.map((record) => <InPlace key={record.interrupt_id} record={record} keys={open.length === 1} />)}
         <div ref={end} />
       </div>
-      {canSend && <Composer id={id} busy={isBusy} onSent={(message) => setSent(message === null ? null : { message, after: byPeople(messages ?? []) })} />}
+      {canSend && <Composer id={id} busy={isBusy} asked={open.length > 0} onSent={(message) => setSent(message === null ? null : { message, after: byPeople(messages ?? []) })} />}
     </>
   );
 }

@@ -10,7 +10,7 @@ import { Drawn } from "./attached";
 import { lengthWith, messageWith, read, roomIn, sized, type Chosen } from "./files";
 
 /** `onSent` is told what is on its way, and nothing once it did not arrive. */
-export function Composer({ id, busy, onSent }: { id: string; busy: boolean; onSent: (message: Message | null) => void }) {
+export function Composer({ id, busy, asked, onSent }: { id: string; busy: boolean; asked: boolean; onSent: (message: Message | null) => void }) {
   const [text, setText] = useState("");
   const [sending, setSending] = useState(false);
   const [chosen, setChosen] = useState<Chosen[]>([]);
@@ -81,7 +81,7 @@ export function Composer({ id, busy, onSent }: { id: string; busy: boolean; onSe
           ))}
         </ul>
       )}
-      <textarea ref={area} rows={2} value={text} aria-label="Message" placeholder={busy ? "The agent is at it." : "Message"}
+      <textarea ref={area} rows={2} value={text} aria-label="Message" placeholder={asked ? "First answer what is asked." : busy ? "The agent is at it." : "Message"}
         onInput={(event) => setText(event.currentTarget.value)}
         onPaste={(event) => {
           // What is copied from a table is text, and a picture of it.

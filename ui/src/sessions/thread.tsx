@@ -79,7 +79,8 @@ function Call({ call, result, calls }: { call: ToolCall; result: Message | undef
     // Models write broken JSON; then it is shown as it is.
   }
   const asked = calls.asked.get(call.id);
-  const atWork = calls.atWork.has(call.id);
+  // A tool that asks has begun, and waits.
+  const atWork = calls.atWork.has(call.id) && asked?.status !== "pending";
   const line = isObject(args) ? summaryOf(args) : call.function.arguments;
   const who = asked === undefined ? null : decider(asked);
   return (

@@ -23,7 +23,7 @@ export function SignIn({ onSignedIn }: { onSignedIn: () => void }) {
     <main class="sign-in">
       <form onSubmit={submit}>
         <h1>Sign in</h1>
-        <p class="muted">With a key of this server: <code>hitl keys create NAME --scope read --scope answer</code> makes one.</p>
+        <p class="muted">With a key of this server: <code>hitl keys create NAME --scope read --scope send --scope answer</code> makes one.</p>
         <div class="field">
           <label for="key">Key</label>
           <input id="key" type="password" autoComplete="current-password" value={key} onInput={(event) => setKey(event.currentTarget.value)} required autoFocus />

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from hitl.cli.chat.prompts import Choice, choose, choose_several, enter_text
+from hitl.cli.chat.prompts import Choice, choose, choose_or_write, choose_several, enter_text
 from hitl.cli.chat.rendering import Screen
 from hitl.cli.text import exact, exact_json
 from hitl.client import Interrupt
@@ -72,7 +72,7 @@ class Answerer:
             again = len(ways) if _is_of(refused, "respond") else again
             ways.append(("Answer in its place", partial(self._response, tool, _draft(refused, "respond"))))
         choices = [Choice(label) for label, _ in ways]
-        letters = {label[0].lower(): index for index, (label, _) in enumerate(ways) if label in ("Yes", "No")}
+        letters = _letters([label for label, _ in ways])
         while True:
             # What was refused is typed once more: a menu would take the next Enter for a yes to what was asked.
             index = again if again is not None else await choose(f"Run {tool}?", choices, spellings=letters)
@@ -143,13 +143,20 @@ def _all_answers(schema: Any) -> list[tuple[str, Any]] | None:
     return None
 
 
+def _letters(labels: Sequence[str]) -> dict[str, int]:
+    """What people type for a yes and a no."""
+    return {label[0].lower(): index for index, label in enumerate(labels) if label in ("Yes", "No")}
+
+
 def _is_seen(word: str) -> bool:
     return word != "" and word == " ".join(word.split()) == exact(word)
 
 
 async def _one_of(what: str, answers: Sequence[tuple[str, Any]]) -> ChatAnswer:
     # As JSON writes it too: it is what the same question takes everywhere else.
-    spellings = {exact_json(value): index for index, (_, value) in enumerate(answers)}
+    spellings = {exact_json(value): index for index, (_, value) in enumerate(answers)} | _letters(
+        [label for label, _ in answers]
+    )
     label, value = answers[await choose("Your answer?", [Choice(label) for label, _ in answers], spellings=spellings)]
     return ChatAnswer(value, [(what, label)])
 
@@ -191,8 +198,10 @@ async def _question(text: str, chip: str, question: Mapping[str, Any]) -> str | 
     while True:
         if question.get("multiSelect"):
             indices = await choose_several(text, choices, chip=chip)
+        elif isinstance(chosen := await choose_or_write(text, choices, chip=chip), str):
+            return chosen.strip()
         else:
-            indices = [await choose(text, choices, chip=chip)]
+            indices = [chosen]
         found = [labels[index] for index in indices if index < len(labels)]
         if len(labels) in indices:
             other = await enter_text(f"{text} (empty to go back)")

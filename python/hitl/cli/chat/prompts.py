@@ -13,8 +13,9 @@ from types import MappingProxyType
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import Application
-from prompt_toolkit.application.current import get_app_session
+from prompt_toolkit.application.current import get_app, get_app_session
 from prompt_toolkit.data_structures import Size
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.history import InMemoryHistory
 from prompt_toolkit.input.typeahead import clear_typeahead
@@ -67,10 +68,20 @@ async def choose(
 ) -> int:
     """Let a person pick one; the index of it. What is typed is what a choice is called, its number or one of
     `spellings`, or nothing is chosen: whoever types a no and Enter has not said yes."""
-    labels = [choice.label for choice in choices]
-    called = {label.casefold(): index for index, label in reversed(list(enumerate(labels)))}
-    exactly = {label: index for index, label in reversed(list(enumerate(labels)))}
-    return (await _Menu(title, chip, choices, spellings={**called, **spellings, **exactly}).run())[0]
+    return (await _Menu(title, chip, choices, spellings={**_called(choices), **spellings}).run())[0]
+
+
+async def choose_or_write(title: str, choices: Sequence[Choice], *, chip: str = "") -> int | str:
+    """As `choose`, where the last choice stands for any text: what is typed and no choice is such a text."""
+    menu = _Menu(title, chip, choices, spellings=_called(choices), takes_text=True)
+    found = await menu.run()
+    return found[0] if found else menu.typed
+
+
+def _called(choices: Sequence[Choice]) -> dict[str, int]:
+    """Which choice is meant by its label, exactly or, where that is none, in other letters."""
+    labels = list(reversed(list(enumerate(choice.label for choice in choices))))
+    return {label.casefold(): index for index, label in labels} | {label: index for index, label in labels}
 
 
 async def choose_several(title: str, choices: Sequence[Choice], *, chip: str = "") -> list[int]:
@@ -99,8 +110,14 @@ async def enter_message(history: PromptSession[str]) -> str | None:
 
 
 def message_history() -> PromptSession[str]:
-    """Remembers messages for the arrow keys, as long as the chat is open."""
-    return PromptSession(interrupt_exception=PersonLeft, eof_exception=EOFError)
+    """Remembers messages for the arrow keys, as long as the chat is open. Ctrl-C takes what is typed away first."""
+    keys = KeyBindings()
+
+    @keys.add("c-c", filter=Condition(lambda: get_app().current_buffer.text != ""))
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.reset()
+
+    return PromptSession(interrupt_exception=PersonLeft, eof_exception=EOFError, key_bindings=keys)
 
 
 async def press_enter(text: str) -> None:
@@ -134,14 +151,19 @@ class _Menu:
         choices: Sequence[Choice],
         *,
         spellings: Mapping[str, int] | None,
+        takes_text: bool = False,
     ) -> None:
-        """spellings: what may be typed for the one that is chosen; None where several are."""
+        """spellings: what may be typed for the one that is chosen; None where several are.
+
+        takes_text: whether any other text is an answer, and the last choice stands for it; then none is chosen.
+        """
         self._title = plain(title).strip()
         self._chip = one_line(chip)
         self._choices = choices
         self._several = spellings is None
         self._spellings = spellings
-        self._typed = ""
+        self._takes_text = takes_text
+        self.typed = ""
         self._current = 0
         self._chosen: set[int] = set()
         self._complaint = ""
@@ -205,8 +227,8 @@ class _Menu:
         return [("", text)] if text else [("class:detail", "none")]
 
     def _help_line(self) -> StyleAndTextTuples:
-        if self._typed:
-            return [("class:title", f"> {self._typed}")]
+        if self.typed:
+            return [("class:title", f"> {self.typed}")]
         if self._complaint:
             return [("class:complaint", self._complaint)]
         keys = (
@@ -219,7 +241,7 @@ class _Menu:
 
         def move(step: int) -> None:
             self._current = (self._current + step) % len(self._choices)
-            self._complaint = self._typed = ""
+            self._complaint = self.typed = ""
 
         @keys.add("up")
         @keys.add("c-p")
@@ -239,8 +261,12 @@ class _Menu:
 
         @keys.add("enter")
         def _(event: KeyPressEvent) -> None:
-            if self._typed and self._meant(self._typed) is None:
-                self._complaint, self._typed = f"{self._typed} is none of these.", ""
+            if self.typed.strip() and self._meant(self.typed) is None:
+                if self._takes_text:
+                    event.app.exit(result=[])
+                    return
+                self._complaint = f"{self.typed} is none of these: type one or its number, or go to it with the arrows."
+                self.typed = ""
             elif self._several and self._chosen:
                 event.app.exit(result=sorted(self._chosen))
             elif self._several:
@@ -278,20 +304,21 @@ class _Menu:
 
     def _add_typing(self, keys: KeyBindings) -> None:
         def typed(text: str) -> None:
-            self._typed, self._complaint = text, ""
+            self.typed, self._complaint = text, ""
             # The arrow shows what Enter would take.
-            self._current = self._meant(text) or 0
+            meant = self._meant(text)
+            self._current = meant if meant is not None else len(self._choices) - 1 if self._takes_text and text else 0
 
         @keys.add(Keys.Any)
         @keys.add(Keys.BracketedPaste)
         def _(event: KeyPressEvent) -> None:
             # The data of a key that writes nothing begins with Escape.
             if event.data and "\x1b" not in event.data:
-                typed(self._typed + plain(event.data).replace("\n", " "))
+                typed(self.typed + plain(event.data).replace("\n", " "))
 
         @keys.add("backspace")
         def _(event: KeyPressEvent) -> None:
-            typed(self._typed[:-1])
+            typed(self.typed[:-1])
 
     def _meant(self, typed: str) -> int | None:
         """Which choice that is, by what it is called or by its number."""
