@@ -56,6 +56,19 @@ def test_an_answer_is_chosen_or_typed(
     assert answers_sent(server) == [sent]
 
 
+def test_the_box_says_what_the_menu_does_not(serve: Serve, terminal: Open) -> None:
+    payload = {**FOLDER, "note": "it is cold there"}
+    chat = terminal("chat", serve(asks(FOLDER, payload, response_schema=WORDS)).url)
+    start_turn(chat)
+    first = expect_menu(chat)
+    assert ("Where does milk belong?" in first, "prompt" in first, "enum" in first) == (True, False, False)
+    chat.send(ENTER)
+    second = expect_menu(chat)
+    assert ('"note": "it is cold there"' in second, "prompt" in second) == (True, False)
+    chat.send(ENTER)
+    assert leave(chat) == 0
+
+
 def test_what_is_typed_and_no_answer_chooses_nothing(serve: Serve, terminal: Open) -> None:
     server = serve(asks(FOLDER, response_schema=YES_OR_NO))
     chat = terminal("chat", server.url)

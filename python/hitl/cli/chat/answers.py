@@ -41,9 +41,10 @@ class Answerer:
             return await self._approval(interrupt, refused)
         if interrupt.type == "user_input" and _has_questions(interrupt.payload):
             return await self._questions(interrupt.payload["questions"])
+        answers = _all_answers(interrupt.response_schema)
         if refused is None:
-            self._screen.custom(interrupt)
-        if (answers := _all_answers(interrupt.response_schema)) is not None:
+            self._screen.custom(interrupt, has_menu=answers is not None)
+        if answers is not None:
             return await _one_of(interrupt.type, answers)
         return await self._any_json(interrupt, "" if refused is None else refused.draft)
 

@@ -78,9 +78,9 @@ class Screen:
         elif number:
             self._line(Text(f"Question {number}" if interrupt.type == "user_input" else f"Interrupt {number}", "bold"))
 
-    def custom(self, interrupt: Interrupt) -> None:
-        """Show an interrupt of a type that only its agent knows."""
-        self._line(custom_panel(interrupt))
+    def custom(self, interrupt: Interrupt, *, has_menu: bool = False) -> None:
+        """Show an interrupt of a type that only its agent knows; has_menu: what it allows is shown by that."""
+        self._line(custom_panel(interrupt, has_menu=has_menu))
 
     def answered(self, what: str, answer: str) -> None:
         self._line(Text.assemble(("> ", "cyan"), (f"{one_line(what)}: ", "dim"), one_line(answer)))
@@ -210,13 +210,17 @@ def argument_text(value: Any) -> str:
     return exact_json(value, indent=2 if isinstance(value, dict | list) and len(exact_json(value)) > 60 else None)
 
 
-def custom_panel(interrupt: Interrupt) -> Panel:
+def custom_panel(interrupt: Interrupt, *, has_menu: bool = False) -> Panel:
     parts: list[RenderableType] = []
     prompt = interrupt.message or interrupt.payload.get("prompt")
+    said = {"type": one_line(interrupt.type)}
     if isinstance(prompt, str):
         parts.append(Text(plain(prompt), style="bold"))
-    parts.append(Text(exact_json(interrupt.payload, indent=2)))
-    if interrupt.response_schema is not None:
+        said["prompt"] = plain(prompt)  # what is not quite as it was written stands below as well
+    rest = {name: value for name, value in interrupt.payload.items() if said.get(name) != value}
+    if rest or not parts:
+        parts.append(Text(exact_json(rest or interrupt.payload, indent=2)))
+    if interrupt.response_schema is not None and not has_menu:
         parts.append(Text("The answer must be valid against:", style="dim"))
         parts.append(Text(exact_json(interrupt.response_schema, indent=2), style="dim"))
     title = Text(f"The agent asks ({one_line(interrupt.type)})", style="bold yellow")
