@@ -47,8 +47,9 @@ def test_a_conversation_with_an_approval_in_its_place(inbox: Inbox) -> None:
     # Beside what was said: a form in the log would be read out at every key.
     card = inbox.page.get_by_role("region", name="Request: refund")
     expect(card).to_contain_text("4990")
-    # The agent is at it.
+    # The agent waits, and not the person who writes.
     expect(inbox.page.get_by_role("button", name="Send", exact=True)).to_be_disabled()
+    expect(message).to_have_attribute("placeholder", "First answer what is asked.")
     inbox.click("Approve", card)
     inbox.send()
     expect(chat).to_contain_text("49.90 EUR go back to the card")
@@ -58,6 +59,18 @@ def test_a_conversation_with_an_approval_in_its_place(inbox: Inbox) -> None:
     expect(inbox.page.get_by_role("button", name="Send", exact=True)).to_be_enabled()
     message.press("Enter")
     expect(chat).to_contain_text("You said: thanks")
+
+
+def test_a_tool_that_asks_waits_and_is_not_at_work(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    session_id = inbox.api.create()
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
+    message = inbox.page.get_by_role("textbox", name="Message")
+    message.fill("Please send me a new one instead.")
+    message.press("Enter")
+    chat = inbox.page.get_by_role("log")
+    expect(chat).to_contain_text("waits for an answer")
+    expect(chat).not_to_contain_text("at work")
 
 
 def test_what_the_agent_says_appears_while_it_says_it(open_inbox: Open, tmp_path: Path) -> None:
