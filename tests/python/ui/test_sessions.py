@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import TYPE_CHECKING
 
 from playwright.sync_api import Route, expect
 
 from tests.python.ui.conftest import PATIENT
-from tests.python.ui.desk import call
+from tests.python.ui.desk import SHIPPING, call
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -64,10 +65,13 @@ def test_a_conversation_with_an_approval_in_its_place(inbox: Inbox) -> None:
 def test_a_tool_that_asks_waits_and_is_not_at_work(open_inbox: Open) -> None:
     inbox = open_inbox()
     session_id = inbox.api.create()
+    asking = [call("refund", order=1, cents=1, reason="r")], [call("ask_user_question", questions=[SHIPPING])]
+    inbox.api.settled(session_id, json.dumps(asking), 1)
     inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
-    message = inbox.page.get_by_role("textbox", name="Message")
-    message.fill("Please send me a new one instead.")
-    message.press("Enter")
+    inbox.click("Approve", inbox.page.get_by_role("region", name="Request: refund"))
+    inbox.send()
+    # The page hears that the next tool begins, and then that it asks.
+    expect(inbox.page.get_by_role("region", name=f"Request: {SHIPPING['question']}")).to_be_visible()
     chat = inbox.page.get_by_role("log")
     expect(chat).to_contain_text("waits for an answer")
     expect(chat).not_to_contain_text("at work")
