@@ -11,7 +11,7 @@ again from them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 RETRIABLE_ERRORS = frozenset(
     {
@@ -35,6 +35,9 @@ class HitlError(Exception):
     """Base of hitl's errors. ``code`` names the cause; it never changes between versions."""
 
     code: str = "error"
+
+    says_all: ClassVar[bool] = False
+    """Whether a log needs no traceback: what is wrong is not in the code."""
 
     def __init__(self, *args: Any, code: str | None = None) -> None:
         super().__init__(*args)

@@ -246,7 +246,11 @@ class RunningTurn:
     def failed(self, error: BaseException) -> None:
         """The agent raised."""
         self.error = error
-        traceback.print_exception(error)
+        if isinstance(error, HitlError) and error.says_all:
+            said = " ".join(str(error).split("\n\n"))
+            sys.stderr.write(f"{type(error).__name__}: {said}\n")
+        else:
+            traceback.print_exception(error)
 
     def _unreadable(self) -> UnreadableJournal | None:
         """What the agent could not read of the journal, where it ended with that: frameworks wrap errors."""

@@ -30,6 +30,7 @@ class ModelNotConfigured(HitlError):
     """A chat client lacks its library, its key or its model."""
 
     code = "model_not_configured"
+    says_all = True
 
 
 class ProviderClient(Generic[Connection]):

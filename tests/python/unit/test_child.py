@@ -172,6 +172,14 @@ def test_a_failing_agent_ends_its_turn_and_leaves_its_traceback_in_the_log(
     assert error["message"].splitlines()[-1:] == [] or error["message"] in worker.stderr or content == "group"
 
 
+def test_of_what_is_no_mistake_of_the_code_the_log_has_a_line(child: Callable[..., Child]) -> None:
+    worker = child("misbehaving")
+    worker.turn(content="no key")
+    assert worker.end()["error"]["code"] == "model_not_configured"
+    assert worker.exit_code() == 0
+    assert worker.stderr == "ModelNotConfigured: it has no key hint: set KEY\n"
+
+
 @pytest.mark.parametrize(("content", "kind"), [("surrogate", "UnicodeEncodeError"), ("not JSON", "ValueError")])
 def test_a_response_that_cannot_be_sent_is_an_error_of_the_turn(
     child: Callable[..., Child], content: str, kind: str

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import hitl
 from hitl import ChatMessage, interrupt, step, tool
 from hitl.driver import output
+from hitl.models.provider import ModelNotConfigured
 from hitl.turn.runtime import current_turn
 
 State = list[ChatMessage]
@@ -66,6 +67,8 @@ async def misbehaving(message: ChatMessage, state: State) -> Any:  # noqa: RET50
     match message.content:
         case "raise":
             raise ValueError("no such city")
+        case "no key":
+            raise ModelNotConfigured("it has no key\n\nhint: set KEY")
         case "exit":
             sys.exit("bye")
         case "exit in a child task":
