@@ -200,8 +200,8 @@ class _Menu:
         )
 
     def _preview_height(self) -> Dimension:
-        longest = max(len(_preview(choice).splitlines()) for choice in self._choices)
-        return Dimension(preferred=max(1, longest), max=max(5, _terminal_size().rows - 8))
+        longest = max(1, *(len(_preview(choice).splitlines()) for choice in self._choices))
+        return Dimension(preferred=longest, max=min(longest, max(5, _terminal_size().rows - 8)))
 
     def _title_line(self) -> StyleAndTextTuples:
         chip: StyleAndTextTuples = [("class:chip", f" {self._chip} "), ("", " ")] if self._chip else []
@@ -234,7 +234,9 @@ class _Menu:
         keys = (
             "arrows to move, space to choose, Enter when done" if self._several else "arrows to move, Enter to choose"
         )
-        return [("class:help", f"{keys}, Ctrl-C to leave it for later")]
+        # In a narrow terminal a line would break anywhere.
+        gap = " " if _terminal_size().columns >= NARROW else "\n"
+        return [("class:help", f"{keys},{gap}Ctrl-C to leave it for later")]
 
     def _keys(self) -> KeyBindings:
         keys = KeyBindings()
