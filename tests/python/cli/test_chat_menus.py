@@ -66,6 +66,7 @@ def test_the_box_says_what_the_menu_does_not(serve: Serve, terminal: Open) -> No
     second = expect_menu(chat)
     assert ('"note": "it is cold there"' in second, "prompt" in second) == (True, False)
     chat.send(ENTER)
+    chat.expect("heard")
     assert leave(chat) == 0
 
 

@@ -351,7 +351,10 @@ def test_without_a_server_the_hint_says_how_to_start_one(hitl: Run) -> None:
         finished = hitl("health", "--url", f"127.0.0.1:{unused.getsockname()[1]}")
     assert finished.returncode == 1
     assert "error: cannot connect to http://127.0.0.1:" in finished.stderr
-    hint = "is the server running? start it with: hitl serve MODULE:ATTR; elsewhere? --url, HITL_URL or HITL_PORT"
+    hint = (
+        "is the server running? start it with: hitl serve MODULE:ATTR; elsewhere? say where with --url or "
+        "HITL_URL, in a chat also as argument"
+    )
     assert finished.stderr.endswith(f"hint: {hint}\n")
 
 

@@ -95,7 +95,7 @@ def test_a_revoked_key_is_asked_for_again(enter: Enter, make_key: MakeKey, api: 
 
 def test_a_key_that_may_not_read_says_so(open_page: OpenPage, desk: Served, make_key: MakeKey) -> None:
     page = open_page(desk.url, "desktop", (*REFUSED, "403", "EventSource"))
-    expect(page.get_by_text("--scope read --scope answer")).to_be_visible()
+    expect(page.get_by_text("--scope read --scope send --scope answer")).to_be_visible()
     page.get_by_label("Key", exact=True).fill(make_key("eve", "answer")["key"])
     page.get_by_role("button", name="Sign in").click()
     expect(page.locator(".rows")).to_contain_text("read")
