@@ -94,12 +94,12 @@ def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     return given
 
 
-def packed(root: Path, suite: upstream.Suite) -> bytes:
+def packed(root: Path, suite: upstream.Suite, name: str = "test_it.py") -> bytes:
     """An archive with one test."""
     test = root / "test_it.py"
     test.write_text("def test_it(): ...")
     with tarfile.open(root / "packed", "w:gz") as archive:
-        archive.add(test, f"{suite.root.name}/tests/test_it.py")
+        archive.add(test, f"{suite.root.name}/tests/{name}")
     return (root / "packed").read_bytes()
 
 
@@ -119,3 +119,11 @@ def test_what_has_another_sum_is_refused_and_not_kept(served: list[bytes], tmp_p
     with pytest.raises(SystemExit, match=f"{SUITES[0].archive} came with the sum"):
         upstream.fetch(SUITES[0])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_would_be_written_elsewhere_is_refused(served: list[bytes], tmp_path: Path) -> None:
+    archive = packed(tmp_path, SUITES[0], "../../../elsewhere.py")
+    served.append(archive)
+    with pytest.raises(SystemExit, match="has a file outside of itself"):
+        upstream.fetch(replace(SUITES[0], sha256=hashlib.sha256(archive).hexdigest()))
+    assert not (tmp_path.parent / "elsewhere.py").exists()
