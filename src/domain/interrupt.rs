@@ -42,7 +42,7 @@ pub struct Interrupt {
     pub response_schema: Option<Arc<Value>>,
     /// For a tool approval: what may be decided.
     pub allowed_decisions: Option<Vec<DecisionKind>>,
-    /// For a tool approval: the model's id of the call.
+    /// For what is asked about a tool's call: the model's id of the call.
     pub tool_call_id: Option<String>,
     /// The name of the agent that asks.
     pub agent: Option<String>,
@@ -334,6 +334,11 @@ impl Interrupt {
             None => self.lets_run,
         };
         is_about && (self.lets_run || self.scope().is_some()) && self.agent == ask.agent
+    }
+
+    /// The same, of the very call.
+    pub fn is_about_the_call_of(&self, ask: &Ask) -> bool {
+        self.tool_call_id.is_some() && self.tool_call_id == ask.tool_call_id && self.is_about_the_tool_of(ask)
     }
 
     /// Answers it: the first valid answer before `expires_at` wins; the same answer again is no second one. May take its

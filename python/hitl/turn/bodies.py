@@ -232,7 +232,8 @@ async def ask_for_outcome(
             "arguments": {},
         }
         # With the number of the step itself: the run before the crash asked for nothing else here.
-        request = turn.request("unknown_outcome", payload, response_schema=schema)
+        call = step.get("tool_call_id")
+        request = turn.request("unknown_outcome", payload, response_schema=schema, tool_call_id=call)
         answer = await turn.put(number, question, request)
         result = outcome_result(answer)
         if result is not None:

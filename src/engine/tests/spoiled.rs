@@ -73,6 +73,27 @@ async fn whoever_could_let_a_step_run_is_asked_what_came_of_it() {
 }
 
 #[tokio::test]
+async fn whoever_could_let_another_call_of_the_tool_run_is_not_asked_what_came_of_this_one() {
+    let it = Spoiled::new().await;
+    let order = it.world.begin().await;
+    let about = |mut asks: Record, call: Option<&str>, path: &str| {
+        let Record::Ask { step, ask } = &mut asks else { unreachable!("it asks") };
+        (step.path, ask.tool_call_id) = (path.to_owned(), call.map(str::to_owned));
+        asks
+    };
+    let first = about(approval(&json!(["bob"])), Some("call_1"), "0#1");
+    let second = about(approval(&json!(["carol"])), Some("call_2"), "0#2");
+    it.world.append(&order, vec![first, second]).await.unwrap();
+    // Of one that nobody was asked about, or that does not say which it is, whoever could let the tool run last is.
+    let calls = [(Some("call_1"), "bob"), (Some("call_2"), "carol"), (Some("call_3"), "carol"), (None, "carol")];
+    for (number, (call, approver)) in calls.into_iter().enumerate() {
+        let path = format!("0#3/?{number}");
+        let batch = it.world.append(&order, vec![about(unknown(identity("", "interrupt")), call, &path)]).await.unwrap();
+        assert_eq!(it.world.interrupt(asked(batch)[0]).await.approvers, [approver], "{call:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_came_of_a_step_is_answered() {
     let it = Spoiled::new().await;
     let order = it.world.begin().await;

@@ -1,11 +1,13 @@
 """hitl/journal/outcomes.py: a crash in the middle of a once step is for a person to judge."""
 
+from functools import partial
 from typing import Any
 
 import pytest
 
 from hitl import step
 from hitl.errors import StepError
+from hitl.turn.runtime import current_turn
 from tests.python.support.local import PENDING, LocalTurn
 from tests.python.unit.conditions import until, until_waiting
 from tests.python.unit.crashed import entries, recorded, replayed
@@ -123,6 +125,23 @@ async def test_a_crash_while_it_is_asked_asks_no_second_time() -> None:
     again.port.interrupts[0].give({"outcome": "done", "result": "once"})
     assert await task == "once"
     assert runs == []
+
+
+async def test_it_says_which_call_of_the_model_it_is_about() -> None:
+    async def called() -> Any:
+        return await current_turn().run_step(
+            "tool", "charge", partial(charge, "visa"), once=True, tool_call_id="call_1"
+        )
+
+    local = await recorded(called)
+    asked: list[Any] = []
+
+    def answer(request: Any) -> Any:
+        asked.append(request["tool_call_id"])
+        return {"outcome": "not_done"}
+
+    await replayed(called, local.port.journal[:2], answer)
+    assert asked == ["call_1"]
 
 
 async def test_arguments_that_cannot_be_shown_are_left_out() -> None:
