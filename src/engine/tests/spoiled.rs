@@ -88,7 +88,8 @@ async fn whoever_could_let_another_call_of_the_tool_run_is_not_asked_what_came_o
     let calls = [(Some("call_1"), "bob"), (Some("call_2"), "carol"), (Some("call_3"), "carol"), (None, "carol")];
     for (number, (call, approver)) in calls.into_iter().enumerate() {
         let path = format!("0#3/?{number}");
-        let batch = it.world.append(&order, vec![about(unknown(identity("", "interrupt")), call, &path)]).await.unwrap();
+        let batch =
+            it.world.append(&order, vec![about(unknown(identity("", "interrupt")), call, &path)]).await.unwrap();
         assert_eq!(it.world.interrupt(asked(batch)[0]).await.approvers, [approver], "{call:?}");
     }
 }
