@@ -126,7 +126,7 @@ impl Run {
             Some(listener) => Some(tokio::spawn(listen(engine.subscribe(None, None).await?, session, listener))),
             None => None,
         };
-        let inbox = RunInbox { engine: Arc::clone(engine), turn, epoch: 0, python: runtime.python, worker };
+        let inbox = RunInbox { engine: Arc::clone(engine), turn, epoch: 0, runtime, worker };
         let outcome = tokio::select! {
             biased;
             never = inbox.attend(receiver) => match never {},
@@ -167,7 +167,7 @@ struct RunInbox {
     engine: Arc<Engine>,
     turn: TurnId,
     epoch: u64,
-    python: String,
+    runtime: Runtime,
     worker: Arc<dyn Fn(ToTurn) + Send + Sync>,
 }
 
@@ -205,7 +205,7 @@ impl RunInbox {
 
     async fn begin(&mut self, order: Box<TurnOrder>) {
         self.epoch = order.epoch;
-        match refusal(&order.journal, &self.python) {
+        match refusal(&order.journal, &self.runtime.python, self.runtime.pinned_to()) {
             None => (self.worker)(ToTurn::Turn(order)),
             Some(failure) => {
                 if let Err(error) = self.engine.turn_failed(self.turn, self.epoch, failure).await {

@@ -18,6 +18,7 @@ RETRIABLE_ERRORS = frozenset(
         "replay_mismatch",
         "replay_timeout",
         "python_unsupported",
+        "code_pinned",
         "journal_unreadable",
         "worker_exited",
         "model_unavailable",

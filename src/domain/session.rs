@@ -21,8 +21,8 @@ use super::time::Timestamp;
 use super::webhook::Webhook;
 
 /// The codes of failures that other code, another Python or another start may mend.
-pub const MENDED_BY_CODE: [&str; 5] =
-    ["replay_mismatch", "replay_timeout", "python_unsupported", "journal_unreadable", "worker_exited"];
+pub const MENDED_BY_CODE: [&str; 6] =
+    ["replay_mismatch", "replay_timeout", "python_unsupported", "code_pinned", "journal_unreadable", "worker_exited"];
 
 /// The codes of failures where nothing is wrong with the turn: its model or what its tools need was away, it came to a limit,
 /// or what its model said was no answer.
@@ -104,7 +104,7 @@ impl Failure {
 
     /// Whether it is not the turn that failed but its replay, by this code or on this Python.
     pub fn is_of_replay(&self) -> bool {
-        matches!(self.code.as_str(), "replay_mismatch" | "python_unsupported")
+        matches!(self.code.as_str(), "replay_mismatch" | "python_unsupported" | "code_pinned")
     }
 
     /// Whether the turn can be taken up again with the journal it has: with other code, on another Python, or on

@@ -90,7 +90,7 @@ impl RunBridge {
     /// Runs `message` in a session, or goes on from `state`; the value of `token` is an outcome. What its turn is told
     /// comes before that, and with `events` what is told of it. With `kept` somebody keeps the store, and its states say
     /// that they live there; `traceparent` names the span that a new turn is a part of. Returns the session's id; `fetch` what came.
-    #[pyo3(signature = (token, store, agent, code, python, replay, message, session, state, events, kept, traceparent))]
+    #[pyo3(signature = (token, store, agent, code, python, replay, pin, message, session, state, events, kept, traceparent))]
     #[allow(clippy::too_many_arguments, reason = "called in one place, which has them all")]
     fn run(
         &self,
@@ -100,6 +100,7 @@ impl RunBridge {
         code: String,
         python: String,
         replay: bool,
+        pin: bool,
         message: Option<&[u8]>,
         session: Option<&str>,
         state: Option<&RunState>,
@@ -122,7 +123,7 @@ impl RunBridge {
         let stop = CancellationToken::new();
         let run = Run {
             agent,
-            runtime: Runtime { agent: None, code, python, replay },
+            runtime: Runtime { agent: None, code, python, replay, pin },
             store: Arc::clone(&store.store),
             begin,
             stop: stop.clone(),

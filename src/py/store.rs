@@ -69,12 +69,13 @@ impl StoredSessions {
     /// The turns of a page of sessions that are open, or failed and can be taken up again: `(turns, others, next)`.
     ///
     /// `turns`: those of `agent`, each as the JSON of a worker's `turn` frame, with `(code, message)` where a worker
-    /// with this version of Python would refuse it. `others`: how many there are of each other agent.
+    /// with this version of Python, whose agent may be pinned to its code, would refuse it. `others`: how many there are of each other agent.
     fn open_turns<'py>(
         &self,
         py: Python<'py>,
         agent: String,
         python: &str,
+        pinned_to: Option<&str>,
         status: &str,
         limit: usize,
         cursor: Option<u64>,
@@ -84,7 +85,7 @@ impl StoredSessions {
         let turns = orders.into_iter().map(|(order, unreadable)| {
             let frame = serde_json::to_vec(&ToWorker::turn(&order, MAX_PAYLOAD, None))
                 .map_err(|error| PyValueError::new_err(format!("turn {} is no JSON: {error}", order.turn)))?;
-            let refusal = unreadable.or_else(|| workers::refusal(&order.journal, python));
+            let refusal = unreadable.or_else(|| workers::refusal(&order.journal, python, pinned_to));
             Ok((PyBytes::new(py, &frame), refusal.map(|failure| (failure.code, failure.message))))
         });
         Ok((turns.collect::<PyResult<_>>()?, others, next))

@@ -19,6 +19,6 @@ impl Dispatch for NoWorkers {
 
     /// No code of an agent is here: nothing is said of it.
     fn runtime(&self) -> Runtime {
-        Runtime { agent: None, code: String::new(), python: String::new(), replay: true }
+        Runtime { agent: None, code: String::new(), python: String::new(), replay: true, pin: false }
     }
 }

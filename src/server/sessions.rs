@@ -234,10 +234,10 @@ async fn cancel_turn(
 
 /// Take up the turn of a failed session again
 ///
-/// For an `error` whose journal was kept: `replay_mismatch`, `replay_timeout`, `python_unsupported`, `journal_unreadable`,
-/// `worker_exited`; or `model_unavailable`, `resource_unavailable`, `max_steps_exceeded`, `token_limit_exceeded`,
-/// `invalid_output` or `reply_cut_short`. The turn goes on by a replay, with what it asks still open. For the first five the
-/// same happens by itself when a server starts with other code of the agent. A new message abandons the turn instead.
+/// For an `error` whose journal was kept: `replay_mismatch`, `replay_timeout`, `python_unsupported`, `code_pinned`,
+/// `journal_unreadable`, `worker_exited`; or `model_unavailable`, `resource_unavailable`, `max_steps_exceeded`,
+/// `token_limit_exceeded`, `invalid_output` or `reply_cut_short`. The turn goes on by a replay, with what it asks still open.
+/// For the first six the same happens by itself when a server starts with other code of the agent. A new message abandons the turn instead.
 #[utoipa::path(post, path = "/sessions/{session_id}/retry", tag = "sessions", operation_id = "retry_turn",
     params(("session_id" = SessionId, Path, description = "The session.")),
     responses(

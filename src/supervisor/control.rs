@@ -85,6 +85,8 @@ pub enum FromZygote {
         code: String,
         /// Whether the agent can be continued from its journal.
         replay: bool,
+        /// Whether no other code may do so.
+        pin: bool,
     },
     /// The agent cannot be imported.
     Failed {

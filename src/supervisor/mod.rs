@@ -183,7 +183,7 @@ impl Supervisor {
         let (lives, exit) = watch::channel(None);
         let (worker, mut reader) = Worker::over(0, true, Channel::new(stream), Body::InProcess(lives), exit);
         let hello = worker.greet(&mut reader, "the agent", START_TIMEOUT).await?;
-        supervisor.known.learn(&hello.python, hello.agent, hello.code, hello.replay);
+        supervisor.known.learn(hello.runtime());
         supervisor.pool.claim_starts();
         supervisor.pool.begun(&worker);
         supervisor.pool.ready(&worker);
@@ -371,7 +371,7 @@ impl Supervisor {
                     self.pool.begun(&worker);
                     match worker.greet(&mut reader, spawner.agent(), self.limits.start_timeout).await {
                         Ok(hello) => {
-                            self.known.learn(&hello.python, hello.agent, hello.code, hello.replay);
+                            self.known.learn(hello.runtime());
                             Ok((worker, reader))
                         }
                         Err(error) => {

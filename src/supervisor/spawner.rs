@@ -18,6 +18,7 @@ use super::process::{Exit, Output, Process, ended};
 use super::runtime::KnownRuntime;
 use super::settings::{SupervisorSettings, SupervisorStartError};
 use super::{KILL_GRACE, no_longer_than};
+use crate::engine::ports::dispatch::Runtime;
 
 /// A worker that has begun and has not said anything.
 pub struct Spawned {
@@ -184,8 +185,8 @@ impl Spawner {
     /// Waits until the zygote has imported the agent: why it cannot fork, if it cannot.
     async fn imported(&self, ours: &Ours, process: &Process) -> Result<Option<String>, SupervisorStartError> {
         match ours.next().await.map_err(|error| SupervisorStartError::Protocol(error.to_string()))? {
-            Some(FromZygote::Ready { fork, reason, python, name, code, replay }) => {
-                self.known.learn(&python, name, code, replay);
+            Some(FromZygote::Ready { fork, reason, python, name, code, replay, pin }) => {
+                self.known.learn(Runtime { agent: name, code, python, replay, pin });
                 Ok((!fork).then(|| reason.unwrap_or_else(|| "no reason given".to_owned())))
             }
             Some(FromZygote::Failed { message, hint }) => Err(SupervisorStartError::AgentImport { message, hint }),

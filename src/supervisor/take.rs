@@ -45,7 +45,8 @@ pub async fn take(supervisor: &Arc<Supervisor>, order: TurnOrder) -> Result<(Sea
             supervisor.replace(lease);
             continue;
         }
-        let refusal = lease.worker().and_then(|worker| runtime::refusal(&order.journal, worker.python()));
+        let pinned_to = supervisor.known.pins().then_some(code);
+        let refusal = lease.worker().and_then(|worker| runtime::refusal(&order.journal, worker.python(), pinned_to));
         if let Some(failure) = refusal {
             return Err(TakeError::Failed(failure));
         }

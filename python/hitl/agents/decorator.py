@@ -24,6 +24,7 @@ def agent(target: A, /) -> A: ...
 def agent(
     *,
     replay: bool = True,
+    pin: bool = False,
     name: str | None = None,
     version: str | None = None,
     resources: Resources[Any] | None = None,
@@ -34,6 +35,7 @@ def agent(
     /,
     *,
     replay: bool = True,
+    pin: bool = False,
     name: str | None = None,
     version: str | None = None,
     resources: Resources[Any] | None = None,
@@ -43,6 +45,8 @@ def agent(
 
     - ``replay=False``: this agent cannot be continued from its journal. Its sessions are never parked, and losing the
       worker in the middle of a turn is an error that says so.
+    - ``pin=True``: a turn goes on under the code that recorded it and under no other, which is not even tried: it is an
+      error with the code ``code_pinned`` until a server with that code takes it up.
     - ``name``: what clients see; the function's or class's name otherwise.
     - ``version``: of the agent's code, recorded with each turn.
     - ``resources``: what its tools need and cannot be stored, pools and clients: see ``hitl.resources``.
@@ -62,10 +66,16 @@ def agent(
     for label, text in given:
         if text is not None and not (isinstance(text, str) and text):
             raise TypeError(f"agent() {label} must be a non-empty str or None, got {text!r}")
-    if not isinstance(replay, bool):
-        raise TypeError(f"agent() replay must be a bool, got {type(replay).__name__}")
+    for label, flag in (("replay", replay), ("pin", pin)):
+        if not isinstance(flag, bool):
+            raise TypeError(f"agent() {label} must be a bool, got {type(flag).__name__}")
+    if pin and not replay:
+        raise TypeError(
+            "agent() pin=True says which code replays a turn, and replay=False that none does: leave one out"
+        )
     options = AgentOptions(
         replay=replay,
+        pin=pin,
         name=name,
         version=version,
         resources=None if resources is None else _check_resources(resources),

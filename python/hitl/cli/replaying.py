@@ -43,7 +43,7 @@ _NOT_REPLAYABLE = "its agent says replay=False: the turn does not survive the en
 
 @dataclass(frozen=True)
 class WaitingTurn:
-    """An open turn, or why no worker with this Python would take it (code and message)."""
+    """An open turn, or why no worker with this Python and code would take it (code and message)."""
 
     turn: OpenTurn
     refusal: tuple[str, str] | None
@@ -52,16 +52,19 @@ class WaitingTurn:
 class Turns:
     """The open turns of one agent, read page by page. `others` counts those of other agents that were seen."""
 
-    def __init__(self, sessions: StoredSessions, agent: str) -> None:
+    def __init__(self, sessions: StoredSessions, agent: str, pinned_to: str | None) -> None:
         self.others: Counter[str] = Counter()
         self._sessions = sessions
         self._agent = agent
+        self._pinned_to = pinned_to
 
     def pages(self) -> Iterator[list[WaitingTurn]]:
         for status in _STATUSES:
             cursor: int | None = None
             while True:
-                found, others, cursor = self._sessions.open_turns(self._agent, _python(), status, AT_ONCE, cursor)
+                found, others, cursor = self._sessions.open_turns(
+                    self._agent, _python(), self._pinned_to, status, AT_ONCE, cursor
+                )
                 self.others.update(others)
                 yield [WaitingTurn(_open_turn(json.loads(frame)), refusal) for frame, refusal in found]
                 if cursor is None:
@@ -203,7 +206,8 @@ def check(agent: str, store: str, limit: int, patience: float, form: str) -> int
         with redirect_stdout(sys.stderr):
             loaded = load_agent(agent)
             code = code_version(loaded, [str(Path.cwd())])
-        turns, checker = Turns(sessions, agent), Checker(loaded, code, patience)
+        turns = Turns(sessions, agent, code if loaded.options.pin else None)
+        checker = Checker(loaded, code, patience)
         report = JsonReport(agent, code) if form == "json" else TableReport(agent, code)
         checked = broken = 0
         for page in turns.pages():

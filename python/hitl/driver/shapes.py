@@ -118,6 +118,7 @@ class AgentOptions:
     """What ``@hitl.agent(...)`` was given."""
 
     replay: bool = True
+    pin: bool = False
     name: str | None = None
     version: str | None = None
     resources: Source[Any] | None = None

@@ -191,7 +191,7 @@ async def _go(
     named = None if session is None else session_id(session)
     state = input._core if isinstance(input, RunState) else None
     agent = task.agent
-    replay = agent.options.replay
+    options = agent.options
     task.token, of_session, done = runs.ask(
         lambda token: runs.core.run(
             token,
@@ -199,7 +199,8 @@ async def _go(
             agent.name,
             task.code,
             PYTHON,
-            replay,
+            options.replay,
+            options.pin,
             message,
             named,
             state,

@@ -66,6 +66,7 @@ class Worker:
                     "agent": self._agent.name,
                     "code": self._code,
                     "replay": self._agent.options.replay,
+                    "pin": self._agent.options.pin,
                 }
             )
             await self._done

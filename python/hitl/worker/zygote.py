@@ -248,6 +248,7 @@ def main(arguments: list[str]) -> int:
         "name": agent.name,
         "code": code,
         "replay": agent.options.replay,
+        "pin": agent.options.pin,
     }
     count = isolation.threads()
     if count != 1:

@@ -51,7 +51,7 @@ impl Engine {
         let Some(membership) = self.store.membership().filter(|_| taker.code.is_some()) else { return Ok(taker) };
         taker.has_others = self.codes_of(&membership.others()).iter().any(|code| Some(code) != taker.code.as_ref());
         // What was recorded to be replayed would only fail here.
-        if self.placement.runtime()?.replay {
+        if self.placement.runtime()?.tries_others_code() {
             let is_over = |since: &Instant| since.elapsed() >= membership.starve();
             let starved = withheld.0.iter().filter(|(_, since)| is_over(since));
             taker.starved = starved.map(|(withheld, _)| withheld.turn).collect();

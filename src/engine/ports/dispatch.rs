@@ -85,6 +85,20 @@ pub struct Runtime {
     pub python: String,
     /// Whether the agent can be continued from its journal (`@hitl.agent(replay=False)`: it cannot).
     pub replay: bool,
+    /// Whether other code than what recorded it must not go on with a turn (`@hitl.agent(pin=True)`).
+    pub pin: bool,
+}
+
+impl Runtime {
+    /// The only code whose turns it goes on with; `None` where it tries any.
+    pub fn pinned_to(&self) -> Option<&str> {
+        self.pin.then_some(self.code.as_str())
+    }
+
+    /// Whether it tries what other code recorded, where nobody with that code has a slot.
+    pub fn tries_others_code(&self) -> bool {
+        self.replay && !self.pin
+    }
 }
 
 /// A way to workers. None of these block or fail: what goes wrong with a turn is told to the engine
@@ -270,4 +284,18 @@ pub trait TurnInbox: Send + Sync + 'static {
     /// # Errors
     /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`], or what the store says.
     fn turn_lost(self: Arc<Self>, turn: TurnId, epoch: u64, lost: Lost) -> BoxFuture<'static, Result<(), Error>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_can_be_replayed_by_any_code_is_tried_by_other_code() {
+        let runs = |replay, pin| Runtime { agent: None, code: "v1".to_owned(), python: "3.11".to_owned(), replay, pin };
+        assert!(runs(true, false).tries_others_code());
+        assert!(!runs(true, true).tries_others_code());
+        assert!(!runs(false, false).tries_others_code());
+        assert_eq!((runs(true, true).pinned_to(), runs(true, false).pinned_to()), (Some("v1"), None));
+    }
 }

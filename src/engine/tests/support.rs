@@ -109,7 +109,7 @@ pub fn settings() -> Settings {
 }
 
 pub fn runtime() -> Runtime {
-    Runtime { agent: None, code: "0123456789abcdef".to_owned(), python: "3.11".to_owned(), replay: true }
+    Runtime { agent: None, code: "0123456789abcdef".to_owned(), python: "3.11".to_owned(), replay: true, pin: false }
 }
 
 impl World {

@@ -33,7 +33,7 @@ fn parking() -> Settings {
 async fn an_answer_to_a_server_without_workers_counts_and_starts_nothing(fixture: Fixture) {
     let world = World::new(fixture, parking()).await;
     let (first, interrupts) = world.asking(1).await;
-    let nowhere = Runtime { agent: None, code: String::new(), python: String::new(), replay: true };
+    let nowhere = Runtime { agent: None, code: String::new(), python: String::new(), replay: true, pin: false };
     let world = world.crash_into(Settings { workers: 0, ..parking() }, nowhere).await;
     world.answer(first.session, interrupts[0], json!("yes")).await.unwrap();
     assert_eq!(world.kinds(first.turn).await, "start ask pause answer");
@@ -63,7 +63,13 @@ async fn an_answer_starts_a_parked_turn_with_its_journal(fixture: Fixture) {
 async fn the_worker_learns_that_the_code_has_changed(fixture: Fixture) {
     let world = World::new(fixture, parking()).await;
     let (first, interrupts) = world.asking(2).await;
-    let newer = Runtime { agent: None, code: "fedcba9876543210".to_owned(), python: "3.12".to_owned(), replay: true };
+    let newer = Runtime {
+        agent: None,
+        code: "fedcba9876543210".to_owned(),
+        python: "3.12".to_owned(),
+        replay: true,
+        pin: false,
+    };
     let world = world.crash_into(parking(), newer).await;
     world.answer(first.session, interrupts[0], json!(1)).await.unwrap();
     let order = world.order().await;

@@ -59,7 +59,13 @@ impl Dispatch for Actors {
     }
 
     fn runtime(&self) -> Runtime {
-        Runtime { agent: None, code: "0123456789abcdef".to_owned(), python: "3.11".to_owned(), replay: true }
+        Runtime {
+            agent: None,
+            code: "0123456789abcdef".to_owned(),
+            python: "3.11".to_owned(),
+            replay: true,
+            pin: false,
+        }
     }
 }
 

@@ -14,7 +14,7 @@ use crate::domain::session::Failure;
 use crate::domain::time::as_millis;
 use crate::domain::told::StartedTool;
 use crate::domain::{InterruptId, Timestamp, TurnId};
-use crate::engine::ports::dispatch::Record;
+use crate::engine::ports::dispatch::{Record, Runtime};
 use crate::engine::ports::held::Held;
 
 /// The most characters of what is wrong with a frame: it is logged, and the error of its turns.
@@ -61,6 +61,17 @@ pub struct Hello {
     /// Whether the agent can be continued from its journal.
     #[serde(default = "yes")]
     pub replay: bool,
+    /// Whether no other code may do so.
+    #[serde(default)]
+    pub pin: bool,
+}
+
+impl Hello {
+    /// What it runs, with the full version of Python.
+    pub fn runtime(self) -> Runtime {
+        let Self { agent, code, python, replay, pin, .. } = self;
+        Runtime { agent, code, python, replay, pin }
+    }
 }
 
 fn yes() -> bool {

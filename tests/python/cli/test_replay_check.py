@@ -37,6 +37,10 @@ async def agent(message, state):
 @hitl.agent(replay=False)
 async def fragile(message, state):
     return await agent(message, state)
+
+@hitl.agent(pin=True, version="1")
+async def pinned(message, state):
+    return await agent(message, state)
 """
 
 CLERK = """
@@ -211,6 +215,16 @@ def test_a_turn_of_an_unknown_python_is_refused_before_anything_runs() -> None:
     checked = check()
     assert (checked.code, checked.report["turns"][0]["error_code"]) == (1, "python_unsupported")
     assert "3.99" in checked.report["turns"][0]["error"]
+    assert "between the steps" not in checked.errors
+
+
+def test_a_pinned_agent_does_not_go_on_with_what_other_code_recorded() -> None:
+    leave_asking(agent="shop:pinned")
+    assert check(agent="shop:pinned").verdicts == ["goes on"]
+    edit("shop", ('version="1"', 'version="2"'))
+    checked = check(agent="shop:pinned")
+    assert (checked.code, checked.report["turns"][0]["error_code"]) == (1, "code_pinned")
+    assert "recorded by code 1" in checked.report["turns"][0]["error"]
     assert "between the steps" not in checked.errors
 
 

@@ -18,6 +18,7 @@ SHOP = """
 import time
 from pathlib import Path
 
+import hitl
 from hitl import ChatMessage, interrupt, step
 
 CODE = "v1"
@@ -34,14 +35,21 @@ def work(place):
     while not Path(f"{place}.go").exists():
         time.sleep(0.005)
 
-async def agent(message, state):
+async def work_on(message):
     await step(first)
     if message.content != "-":
         await step(work, message.content)
         answer = "worked"
     else:
         answer = await interrupt({"type": "free", "question": "go on?"})
-    return ChatMessage.assistant_message(content=f"{CODE}: {answer}"), state
+    return ChatMessage.assistant_message(content=f"{CODE}: {answer}")
+
+async def agent(message, state):
+    return await work_on(message), state
+
+@hitl.agent(pin=True)
+async def pinned(message, state):
+    return await work_on(message), state
 """
 
 CODES = {
@@ -59,14 +67,14 @@ Deploy = Callable[..., Served]
 def deploy(serve: Serve, tmp_path: Path) -> Deploy:
     """Starts a server of that version: the agent's file is edited before."""
 
-    def start(code: str, **options: object) -> Served:
+    def start(code: str, agent: str = "agent", **options: object) -> Served:
         source = SHOP
         for before, after in CODES[code].items():
             source = source.replace(before, after)
         (tmp_path / "shop.py").write_text(source)
         # Python takes cached bytecode for a source of the same second and size.
         shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
-        return serve(agent="shop:agent", prefix=("env", "-C", str(tmp_path)), **options)
+        return serve(agent=f"shop:{agent}", prefix=("env", "-C", str(tmp_path)), **options)
 
     return start
 
@@ -175,6 +183,18 @@ def test_a_turn_whose_code_has_no_free_slot_is_taken_by_other_code_after_a_while
     assert answered(new, *waits)["response"]["content"] == "v2: yes"
     Path(f"{place}.go").touch()
     assert old.api.wait(busy)["response"]["content"] == "v1: worked"
+
+
+def test_what_a_pinned_agent_recorded_is_suspended_while_no_server_has_its_code(deploy: Deploy, database: str) -> None:
+    old = deploy("v1", "pinned")
+    waits = parked(old.api, database)
+    new = deploy("v2", "pinned")
+    old.stop()
+    session = answered(new, *waits)
+    assert (session["status"], session["error_code"]) == ("error", "code_pinned")
+    again = deploy("v1", "pinned")
+    eventually(lambda: again.api.session(waits[0])["status"], "idle")
+    assert again.api.session(waits[0])["response"]["content"] == "v1: yes"
 
 
 def test_servers_tell_in_what_they_differ(deploy: Deploy, tmp_path: Path) -> None:

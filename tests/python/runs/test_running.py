@@ -198,3 +198,24 @@ async def test_a_value_that_nests_too_deeply_fails_its_step() -> None:
     assert result.status == "error"
     assert result.error is not None
     assert "nested too deeply" in result.error
+
+
+def asking(version: str) -> Any:
+    @hitl.agent(pin=True, version=version)
+    async def asks(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+        answer = await interrupt({"type": "name"})
+        return ChatMessage.assistant_message(content=f"{version}: {answer}"), state
+
+    return asks
+
+
+async def test_an_agent_that_is_pinned_goes_on_with_what_its_own_code_recorded() -> None:
+    paused = await hitl.run(asking("1"), "go")
+    state = paused.state
+    assert state is not None
+    state = state.answer(paused.interrupts[0], "Ada")
+    other = await hitl.run(asking("2"), state)
+    assert (other.status, other.error_code) == ("error", "code_pinned")
+    assert "recorded by code 1" in (other.error or "")
+    assert other.state is not None
+    assert (await hitl.run(asking("1"), other.state)).output == "1: Ada"

@@ -196,10 +196,15 @@ def test_a_wrapped_object_keeps_its_attributes_and_is_not_changed() -> None:
     assert isinstance(as_agent(wrapped), LoadedAgent)
 
 
-@pytest.mark.parametrize("options", [{"name": ""}, {"name": 3}, {"version": 2}, {"replay": 1}])
+@pytest.mark.parametrize("options", [{"name": ""}, {"name": 3}, {"version": 2}, {"replay": 1}, {"pin": "v1"}])
 def test_wrong_options_are_type_errors(options: Any) -> None:
     with pytest.raises(TypeError, match=f"{next(iter(options))} must be"):
         hitl.agent(**options)
+
+
+def test_what_is_never_replayed_cannot_be_pinned() -> None:
+    with pytest.raises(TypeError, match="leave one out"):
+        hitl.agent(replay=False, pin=True)
 
 
 def test_a_wrong_shape_is_refused_where_it_is_decorated() -> None:

@@ -16,7 +16,7 @@ import { Grants } from "./grants";
 import { Journal } from "./journal";
 
 /** Errors whose journal is kept, so that the turn can be taken up again (docs/http.md). */
-const retried = new Set(["replay_mismatch", "replay_timeout", "python_unsupported", "journal_unreadable", "worker_exited", "model_unavailable", "resource_unavailable", "max_steps_exceeded", "token_limit_exceeded", "invalid_output", "reply_cut_short"]);
+const retried = new Set(["replay_mismatch", "replay_timeout", "python_unsupported", "code_pinned", "journal_unreadable", "worker_exited", "model_unavailable", "resource_unavailable", "max_steps_exceeded", "token_limit_exceeded", "invalid_output", "reply_cut_short"]);
 const names: Record<SessionTab, string> = { chat: "Conversation", journal: "Journal", grants: "Grants" };
 
 export function SessionView({ id, tab }: { id: string; tab: SessionTab }) {
