@@ -277,7 +277,8 @@ class _Menu:
             elif self._several:
                 self._complaint = "Choose at least one with the space bar."
             elif self._current is None:
-                self._complaint = self._complaint or "Nothing is marked: type one or its number, or go to it with the arrows."
+                nothing = "Nothing is marked: type one or its number, or go to it with the arrows."
+                self._complaint = self._complaint or nothing
                 self.typed = ""
             else:
                 event.app.exit(result=[self._current])
