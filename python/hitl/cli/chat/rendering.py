@@ -12,6 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from hitl.cli.chat.flow import Flow
 from hitl.cli.connection import DEFAULT_URL, retry_command
 from hitl.cli.tables import console
 from hitl.cli.text import Stream, exact, exact_json, message_text, one_line, plain
@@ -27,6 +28,7 @@ class Screen:
     def __init__(self) -> None:
         self._out = console()
         self._reply = Reply()
+        self._flow = Flow()
         self._url = DEFAULT_URL
 
     def greet(self) -> None:
@@ -53,7 +55,7 @@ class Screen:
         """Print a piece of the message that is being written."""
         text = self._reply.take(event)
         if text:
-            self._out.file.write(text)
+            self._out.file.write(self._flow.take(text, self._out.width))
             self._out.file.flush()
 
     def tool_started(self, event: Event) -> None:
@@ -112,7 +114,7 @@ class Screen:
     def _finish_reply(self, whole: str) -> None:
         shown = self._reply.shown
         if shown and whole.startswith(shown):
-            self._out.file.write(whole[len(shown) :])
+            self._out.file.write(self._flow.take(whole[len(shown) :], self._out.width))
             self._break_line(whole)
         elif shown.strip() != whole.strip():
             # Nothing was streamed, or something else than the agent then answered with.
@@ -132,6 +134,7 @@ class Screen:
             self._out.file.write("\n")
         self._out.file.flush()
         self._reply.close_line()
+        self._flow = Flow()
 
 
 class Reply:
