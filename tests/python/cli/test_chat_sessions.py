@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from hitl.client import Client
 from tests.python.cli.conversation import APPROVAL, Open, Serve, asks, leave
 from tests.python.cli.terminal import CTRL_C, CTRL_D, ENTER
@@ -11,7 +14,9 @@ from tests.python.client.fake_server import Turn
 def test_whoever_comes_to_a_question_is_shown_what_was_said(serve: Serve, terminal: Open) -> None:
     server = serve(asks(APPROVAL))
     with Client(server.url) as client:
-        said = [{"role": role, "content": f"{role} {n}\x1b[2J"} for n in range(5) for role in ("user", "assistant")]
+        said: list[Mapping[str, Any]] = [
+            {"role": role, "content": f"{role} {n}\x1b[2J"} for n in range(5) for role in ("user", "assistant")
+        ]
         session = client.create_session(said)
         client.send_message(session.session_id, "delete the old logs")
         client.wait(session.session_id)
