@@ -54,6 +54,15 @@ export function Plain({ text, odd = ODD }: { text: string; odd?: RegExp }) {
   return <>{[...out, text.slice(from)]}</>;
 }
 
+/** Of what is no name but only says so, each part would be an element of the page. */
+const LONGEST_NAME = 200;
+
+/** A name of code: where it does not fit, it is broken behind one of its marks before it is broken in a word. */
+export function Name({ text }: { text: string }) {
+  if (text.length > LONGEST_NAME) return <Plain text={text} />;
+  return <>{text.split(/(?<=[_.:/-])(?=[^_.:/-])/).map((part, index) => <>{index > 0 && <wbr />}<Plain text={part} /></>)}</>;
+}
+
 function name(code: number): string {
   return `U+${code.toString(16).toUpperCase().padStart(4, "0")}`;
 }

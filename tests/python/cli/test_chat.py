@@ -126,7 +126,7 @@ def test_with_a_message_there_is_one_turn(serve: Serve, terminal: Open) -> None:
     server = serve(asks(APPROVAL))
     chat = terminal("chat", server.url, "delete it")
     chat.expect("Enter to choose")
-    chat.send(ENTER)
+    chat.send(DOWN + ENTER)
     chat.expect("heard")
     assert chat.finish() == 0
 
@@ -153,10 +153,10 @@ def test_what_agents_write_cannot_reach_the_terminal(serve: Serve, terminal: Ope
     server = serve(agent)
     chat = terminal("chat", server.url, "go")
     chat.expect("Enter to choose")
-    chat.send(ENTER)
+    chat.send(DOWN + ENTER)
     chat.expect("By date")
     chat.expect("Enter to choose")
-    chat.send(ENTER)
+    chat.send(DOWN + ENTER)
     chat.expect("Answer as JSON:")
     chat.send("1" + ENTER)
     assert chat.finish() == 1
@@ -176,7 +176,7 @@ def test_a_question_is_answered_with_arrows(serve: Serve, terminal: Open) -> Non
     shown = chat.expect("Enter to choose")
     assert "Group files by extension" in shown
     assert "4. Other" in shown
-    chat.send(DOWN + ENTER)
+    chat.send(DOWN + DOWN + ENTER)
     chat.expect("heard")
     assert answers_sent(server) == [{"answers": {STRATEGY: "By type"}}]
 
@@ -237,8 +237,11 @@ def test_the_preview_of_the_current_choice_is_beside_the_list(serve: Serve, term
     chat = terminal("chat", server.url)
     start_turn(chat)
     first = chat.expect("Enter to choose")
-    (line,) = [line for line in first.splitlines() if "2024/" in line]
-    assert "By date" in line or "Group files" in line
+    assert "2024/" not in first
+    (line,) = [line for line in first.splitlines() if "Preview" in line]
+    assert "By date" in line
+    chat.send(DOWN)
+    chat.expect("2024/")
     chat.send(DOWN)
     chat.expect("txt/")
     chat.send(ENTER)
@@ -250,7 +253,7 @@ def test_on_a_narrow_terminal_the_preview_is_below_the_list(serve: Serve, termin
     chat = terminal("chat", server.url, columns=60)
     start_turn(chat)
     shown = chat.expect("Enter to choose")
-    assert shown.index("Other") < shown.index("2024/")
+    assert shown.index("Other") < shown.index("Preview")
 
 
 def test_all_questions_of_an_interrupt_are_asked(serve: Serve, terminal: Open) -> None:
@@ -258,7 +261,7 @@ def test_all_questions_of_an_interrupt_are_asked(serve: Serve, terminal: Open) -
     chat = terminal("chat", server.url)
     start_turn(chat)
     assert "1/2" in chat.expect("Enter to choose")
-    chat.send(ENTER)
+    chat.send(DOWN + ENTER)
     chat.expect("2/2")
     chat.expect("space to choose")
     chat.send(SPACE + ENTER)
@@ -366,7 +369,7 @@ def test_several_interrupts_are_numbered_and_all_answered(serve: Serve, terminal
     start_turn(chat)
     chat.expect("Approve this tool call? 1 of 2")
     chat.expect("Enter to choose")
-    chat.send(ENTER)
+    chat.send(DOWN + ENTER)
     chat.expect("Interrupt 2 of 2")
     chat.expect("Answer as JSON:")
     chat.send("null" + ENTER)
@@ -378,7 +381,7 @@ def test_the_next_interrupt_of_a_turn_is_asked_too(serve: Serve, terminal: Open)
     chat = terminal("chat", serve(asks(APPROVAL, COLOR)).url)
     start_turn(chat)
     chat.expect("Enter to choose")
-    chat.send(ENTER)
+    chat.send(DOWN + ENTER)
     chat.expect("Answer as JSON:")
     chat.send("7" + ENTER)
     chat.expect('heard [{"approved": true}, 7]')
@@ -425,7 +428,7 @@ def test_a_key_meant_for_a_prompt_that_closed_does_not_answer_the_next(serve: Se
     chat.expect("Run delete_file?")
     chat.expect("Enter to choose")
     assert answers_sent(server) == []
-    chat.send(ENTER)
+    chat.send(DOWN + ENTER)
     chat.expect('heard ["red", {"approved": true}]')
 
 
@@ -436,7 +439,7 @@ def test_an_answer_that_lost_the_race_is_told_who_won(serve: Serve, terminal: Op
     chat.expect("Enter to choose")
     late = problem(409, "Interrupt already resolved", "already_resolved", resolved_by="ann", resolved_at=None)
     server.override("POST", f"/sessions/{server.only_session().id}/resume", late)
-    chat.send(ENTER)
+    chat.send(DOWN + ENTER)
     chat.expect("Your answer came too late. Interrupt already resolved by ann.")
 
 
@@ -454,7 +457,7 @@ def test_ctrl_c_leaves_the_question_open_and_tells_the_way_back(serve: Serve, te
     back = terminal(*command.split()[1:])
     back.expect("Run delete_file?")
     back.expect("Enter to choose")
-    back.send(ENTER)
+    back.send("yes" + ENTER)
     back.expect('heard [{"approved": true}]')
     assert leave(back) == 0
 
@@ -492,7 +495,7 @@ def test_a_server_that_comes_back_is_found_again(serve: Serve, terminal: Open) -
     start_turn(chat)
     chat.expect("Enter to choose")
     server.stop()
-    chat.send(ENTER)
+    chat.send(DOWN + ENTER)
     chat.expect("The connection is lost; trying again.")
     server.start()
     chat.expect('heard [{"approved": true}]')

@@ -23,7 +23,7 @@ def test_yes_approves_what_the_panel_shows(serve: Serve, terminal: Open) -> None
     panel = chat.expect("Run delete_file?")
     assert 'path  "/tmp/old_logs.txt"' in panel
     chat.expect("Enter to choose")
-    chat.send(ENTER)
+    chat.send(DOWN + ENTER)
     chat.expect("delete_file: Yes")
     chat.expect('heard [{"approved": true}]')
     assert leave(chat) == 0
@@ -35,7 +35,7 @@ def test_no_rejects(serve: Serve, terminal: Open) -> None:
     chat = terminal("chat", server.url)
     start_turn(chat)
     chat.expect("Enter to choose")
-    chat.send(DOWN + ENTER)
+    chat.send(DOWN + DOWN + ENTER)
     chat.expect("heard")
     assert answers_sent(server) == [{"approved": False}]
 
@@ -65,9 +65,30 @@ def test_what_is_typed_and_no_answer_is_no_yes(serve: Serve, terminal: Open) -> 
     chat.send(ENTER + DOWN)
     chat.expect("Enter to choose")
     assert answers_sent(server) == []
-    chat.send(ENTER)
+    chat.send(DOWN + ENTER)
     chat.expect("heard")
     assert answers_sent(server) == [{"approved": False}]
+
+
+def test_an_enter_alone_decides_nothing(serve: Serve, terminal: Open) -> None:
+    server = serve(asks(APPROVAL))
+    chat = terminal("chat", server.url)
+    start_turn(chat)
+    # Whoever was still typing a message when the question came has not said yes.
+    assert "→" not in chat.expect("Enter to choose")
+    chat.send(ENTER)
+    chat.expect("Nothing is marked: type one or its number")
+    chat.send("ye")
+    # What is typed marks a choice once it is one.
+    assert "→" not in chat.expect("> ye")
+    assert answers_sent(server) == []
+    chat.send("s")
+    chat.expect("→ 1. Yes")
+    chat.send("!")
+    chat.expect("  1. Yes")
+    chat.send("\x7f" + ENTER)
+    chat.expect("heard")
+    assert answers_sent(server) == [{"approved": True}]
 
 
 def test_a_reason_is_told(serve: Serve, terminal: Open) -> None:
@@ -92,7 +113,7 @@ def test_an_empty_reason_goes_back_to_the_choice(serve: Serve, terminal: Open) -
     chat.expect("Why not?")
     chat.send(ENTER)
     chat.expect("Enter to choose")
-    chat.send(ENTER)
+    chat.send("yes" + ENTER)
     chat.expect("heard")
     assert answers_sent(server) == [{"approved": True}]
 
@@ -102,7 +123,7 @@ def test_a_yes_can_be_for_the_rest_of_the_session(serve: Serve, terminal: Open) 
     chat = terminal("chat", server.url)
     start_turn(chat)
     chat.expect("Enter to choose")
-    chat.send(DOWN + DOWN + DOWN + ENTER)
+    chat.send(DOWN + DOWN + DOWN + DOWN + ENTER)
     chat.expect("delete_file: Yes, and do not ask again in this session")
     chat.expect("heard")
     assert answers_sent(server) == [{"approved": True, "always": True}]
@@ -140,13 +161,13 @@ def test_arguments_that_are_refused_are_asked_for_again_and_not_approved_by_the_
     server.override("POST", f"/sessions/{server.only_session().id}/resume", refusal)
     chat.send("\x7f" * 14 + 'all"}' + ENTER)
     chat.expect("Your answer was not taken")
-    # Not the menu, whose first entry lets the tool run with what was asked.
+    # Not the menu, one entry of which lets the tool run with what was asked.
     chat.expect('Its arguments as JSON (empty to go back): {"path": "/tmp/all"}')
     chat.send("\x7f" * 60 + ENTER)
     # Whoever goes back is asked anew.
     chat.expect("Enter to choose")
     assert len(answers_sent(server)) == 1
-    chat.send(DOWN + ENTER)
+    chat.send("no" + ENTER)
     chat.expect("heard")
     assert answers_sent(server)[1:] == [{"approved": False}]
 
@@ -176,7 +197,7 @@ def test_keys_typed_before_the_question_do_not_answer_it(serve: Serve, terminal:
     start_turn(chat, "go" + ENTER + ENTER)
     chat.expect("Enter to choose")
     assert answers_sent(server) == []
-    chat.send(DOWN + ENTER)
+    chat.send(DOWN + DOWN + ENTER)
     chat.expect("heard")
     assert answers_sent(server) == [{"approved": False}]
 

@@ -24,15 +24,16 @@ def expect_menu(chat: Terminal) -> str:
 @pytest.mark.parametrize(
     ("schema", "keys", "said", "sent"),
     [
-        (WORDS, ENTER, "home", "home"),
-        (WORDS, DOWN + ENTER, "work", "work"),
+        (WORDS, DOWN + ENTER, "home", "home"),
+        (WORDS, DOWN + DOWN + ENTER, "work", "work"),
+        (WORDS, UP + ENTER, "next year", "next year"),
         (WORDS, "2" + ENTER, "work", "work"),
         (WORDS, "work" + ENTER, "work", "work"),
         (WORDS, '"work"' + ENTER, "work", "work"),
         (WORDS, "next year" + ENTER, "next year", "next year"),
         (WORDS, "worn\x7fk" + ENTER, "work", "work"),
         (WORDS, "work" + UP + ENTER, "home", "home"),
-        (YES_OR_NO, ENTER, "Yes", True),
+        (YES_OR_NO, DOWN + ENTER, "Yes", True),
         (YES_OR_NO, "2" + ENTER, "No", False),
         (YES_OR_NO, "false" + ENTER, "No", False),
         (YES_OR_NO, "no" + ENTER, "No", False),
@@ -62,10 +63,10 @@ def test_the_box_says_what_the_menu_does_not(serve: Serve, terminal: Open) -> No
     start_turn(chat)
     first = expect_menu(chat)
     assert ("Where does milk belong?" in first, "prompt" in first, "enum" in first) == (True, False, False)
-    chat.send(ENTER)
+    chat.send(DOWN + ENTER)
     second = expect_menu(chat)
     assert ('"note": "it is cold there"' in second, "prompt" in second) == (True, False)
-    chat.send(ENTER)
+    chat.send(DOWN + ENTER)
     chat.expect("heard")
     assert leave(chat) == 0
 
@@ -103,10 +104,10 @@ def test_an_answer_that_is_refused_is_asked_for_again(serve: Serve, terminal: Op
     wrong = {"loc": ["body", "value"], "msg": "it is full", "type": "value_error"}
     refusal = problem(422, "Invalid answer: body.value: it is full", "invalid_answer", errors=[wrong])
     server.override("POST", f"/sessions/{server.only_session().id}/resume", refusal)
-    chat.send(ENTER)
+    chat.send("home" + ENTER)
     chat.expect("Your answer was not taken: it is full.")
     expect_menu(chat)
-    chat.send(DOWN + ENTER)
+    chat.send("work" + ENTER)
     chat.expect("> pick_folder: work")
     assert leave(chat) == 0
 

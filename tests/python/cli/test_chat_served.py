@@ -54,7 +54,7 @@ def test_a_file_is_deleted_after_yes_and_kept_after_no(terminal: Open, file_agen
     assert 'path  "old_logs.txt"' in chat.expect("Run delete_file?")
     chat.expect("Enter to choose")
     assert (files / "old_logs.txt").exists()
-    chat.send(DOWN + DOWN + ENTER)
+    chat.send(DOWN + DOWN + DOWN + ENTER)
     chat.expect("Why not?")
     chat.send("the auditor wants it" + ENTER)
     chat.expect("delete_file: No: the auditor wants it")
@@ -63,7 +63,7 @@ def test_a_file_is_deleted_after_yes_and_kept_after_no(terminal: Open, file_agen
 
     chat.send("delete the old logs file" + ENTER)
     chat.expect("Enter to choose")
-    chat.send(ENTER)
+    chat.send(DOWN + ENTER)
     chat.expect("Done: old_logs.txt is gone.")
     assert leave(chat) == 0
     assert not (files / "old_logs.txt").exists()
@@ -75,7 +75,7 @@ def test_a_question_of_the_model_is_answered(terminal: Open, file_agent: Served)
     start_turn(chat, "help me organize my downloads")
     chat.expect("Other")
     chat.expect("Enter to choose")
-    chat.send(DOWN + ENTER)
+    chat.send(DOWN + DOWN + ENTER)
     # What was chosen shapes the next thing that is asked.
     assert "By date" in chat.expect("Approve this tool call?")
     chat.expect("Enter to choose")
@@ -138,12 +138,12 @@ def test_what_somebody_works_on_is_asked_again(terminal: Open, playbook: Served)
     newest = playbook.api.get("/interrupts", status="pending").json()[0]
     claim = f"/interrupts/{newest['interrupt_id']}/claim"
     assert playbook.api.post(claim, {"as": "ada"}).status_code == 200
-    chat.send(ENTER)
+    chat.send(DOWN + ENTER)
     chat.expect("claimed by ada until")
     chat.expect("your answer was not taken")
     assert playbook.api.http.delete(claim, params={"as": "ada"}).status_code == 200
     chat.expect("Enter to choose")
-    chat.send(ENTER)
+    chat.send(DOWN + ENTER)
     chat.expect('{"approved": true}')
     assert chat.finish() == 0
 
@@ -158,7 +158,7 @@ def test_leaving_and_coming_back(terminal: Open, playbook: Served) -> None:
 
     back = terminal(*command.split()[1:])
     back.expect("Enter to choose")
-    back.send(ENTER)
+    back.send(DOWN + ENTER)
     back.expect('{"approved": true}')
     assert leave(back) == 0
 

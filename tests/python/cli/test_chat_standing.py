@@ -10,7 +10,7 @@ import pytest
 from hitl.cli.chat.standing import listed, why_not
 from hitl.client import Interrupt, Me
 from tests.python.cli.conversation import APPROVAL, Open, Serve, asks
-from tests.python.cli.terminal import CTRL_C, ENTER
+from tests.python.cli.terminal import CTRL_C, DOWN, ENTER
 from tests.python.client.fake_server import NOBODY, Answer, problem
 
 ADA = Me.from_json(
@@ -98,7 +98,7 @@ def test_the_server_has_the_last_word(serve: Serve, terminal: Open) -> None:
     chat.expect("Enter to choose")
     (session_id,) = server.sessions
     server.override("POST", f"/sessions/{session_id}/resume", refusal)
-    chat.send(ENTER)
+    chat.send(DOWN + ENTER)
     chat.expect("Only these may answer, with a key of theirs: group:finance. It waits")
     chat.send(CTRL_C)
     assert chat.finish() == 130

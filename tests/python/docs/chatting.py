@@ -63,15 +63,15 @@ def act(terminal: Terminal, line: str) -> None:
     if (choice := re.fullmatch(r"(\w+): (?:(Yes)|No: (.+))", line)) is not None:
         _expect_menu(terminal, f"Run {choice[1]}?")
         if choice[2]:
-            terminal.send(ENTER)
+            terminal.send(DOWN + ENTER)
         else:
-            terminal.send(DOWN + DOWN + ENTER)
+            terminal.send(DOWN + DOWN + DOWN + ENTER)
             terminal.expect("Why not?")
             terminal.send(choice[3] + ENTER)
         terminal.expect(line)
     elif (answer := re.fullmatch(r"(.+\?): By type", line)) is not None:
         _expect_menu(terminal, answer[1])
-        terminal.send(ENTER)
+        terminal.send(DOWN + ENTER)
         terminal.expect(line)
     else:
         terminal.expect(">")

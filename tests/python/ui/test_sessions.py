@@ -377,3 +377,25 @@ def test_what_was_said_to_a_turn_that_failed_is_still_there(open_inbox: Open) ->
     inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
     expect(inbox.page.get_by_role("log")).to_contain_text("fail: no such order")
     expect(inbox.page.get_by_role("alert")).to_contain_text("RuntimeError: no such order")
+
+
+WORDS_BROKEN = """element => {
+  const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT), broken = [];
+  for (let node; (node = texts.nextNode()); ) {
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    if (new Set([...range.getClientRects()].map((box) => box.top)).size > 1) broken.push(node.data);
+  }
+  return broken;
+}"""
+"""The texts in an element that stand on more than one line."""
+
+
+def test_the_name_of_a_tool_is_broken_between_its_words(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    result = {"role": "tool", "name": "list_open_invoices", "tool_call_id": "c", "content": "none"}
+    session_id = inbox.api.create(state=[result])
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
+    speaker = inbox.page.get_by_role("log").get_by_text("list_open_invoices")
+    expect(speaker).to_be_visible()
+    assert speaker.evaluate(WORDS_BROKEN) == []

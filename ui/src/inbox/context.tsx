@@ -8,7 +8,7 @@ import { onSession, onStep } from "../live";
 import { toInterrupt, toSession } from "../router";
 import { Thread, type Calls } from "../sessions/thread";
 import { conversation } from "../sessions/turn";
-import { Plain } from "../shown";
+import { Name, Plain } from "../shown";
 import * as store from "../store";
 import type { Interrupt, Message } from "../types";
 
@@ -98,7 +98,7 @@ export function Context({ record, messages, problem }: ContextProps) {
       </section>
       {tool !== null && (
         <section aria-label="Earlier decisions">
-          <h2>Earlier decisions about <code><Plain text={tool} /></code></h2>
+          <h2>Earlier decisions about <code><Name text={tool} /></code></h2>
           {failed !== null ? <p class="wrong">{failed}</p> : earlier === null ? <p class="muted">Loading…</p> : earlier.length === 0 ? <p class="muted">None yet.</p> : <Earlier list={earlier} />}
         </section>
       )}

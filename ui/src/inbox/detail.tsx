@@ -15,7 +15,7 @@ import { resultOf } from "../sessions/turn";
 import { onSession } from "../live";
 import { Guard } from "../shell/guard";
 import { Loading, Unavailable } from "../shell/loading";
-import { Members, Plain, Source, Text, Value } from "../shown";
+import { Members, Name, Plain, Source, Text, Value } from "../shown";
 import { useStore } from "../store";
 import type { Interrupt, Message } from "../types";
 import { Context, useConversation } from "./context";
@@ -85,7 +85,7 @@ function Head({ record }: { record: Interrupt }) {
         {expires !== null && <span class={expires.urgent ? "urgent" : ""} title={clock(record.expires_at ?? "")}>{expires.text}</span>}
       </p>
       <h1 id={`title-${record.interrupt_id}`} tabIndex={-1} class={record.type === "tool_approval" ? "mono" : ""} dir="auto">
-        <Plain text={title(record)} />
+        {record.type === "tool_approval" ? <Name text={title(record)} /> : <Plain text={title(record)} />}
       </h1>
       {record.message !== null && saysMore(record) && <Markdown text={record.message} />}
       <p class="why">

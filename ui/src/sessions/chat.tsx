@@ -9,7 +9,7 @@ import { Settled } from "../inbox/detail";
 import { kindOf } from "../inbox/row";
 import { onDelta, onSession, onStep } from "../live";
 import { Markdown } from "../markdown";
-import { Members, Plain } from "../shown";
+import { Members, Name, Plain } from "../shown";
 import { Loading } from "../shell/loading";
 import { failed } from "../shell/notices";
 import { useStore } from "../store";
@@ -175,7 +175,7 @@ function InPlace({ record, keys }: { record: Interrupt; keys: boolean }) {
   return (
     <section class="card" aria-label={`Request: ${title(record)}`}>
       <p class="facts"><span class={`kind ${record.type}`}><Plain text={kindOf(record.type)} /></span>{record.agent !== null && <span><Plain text={record.agent} /></span>}</p>
-      <h2 class={record.type === "tool_approval" ? "mono" : ""} dir="auto"><Plain text={title(record)} /></h2>
+      <h2 class={record.type === "tool_approval" ? "mono" : ""} dir="auto">{record.type === "tool_approval" ? <Name text={title(record)} /> : <Plain text={title(record)} />}</h2>
       {record.message !== null && saysMore(record) && <Markdown text={record.message} />}
       <RuleFailed record={record} />
       {record.payload["tool_args"] !== undefined ? <Members value={toolArgs(record)} /> : questions(record).length === 0 && Object.keys(record.payload).length > said(record).length ? <Members value={record.payload} without={said(record)} /> : null}

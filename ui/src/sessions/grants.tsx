@@ -5,7 +5,7 @@ import { api } from "../api";
 import { clock } from "../format";
 import { listed } from "../inbox/lists";
 import { failed, notify } from "../shell/notices";
-import { Plain } from "../shown";
+import { Name, Plain } from "../shown";
 import type { Grant } from "../types";
 
 export function Grants({ id }: { id: string }) {
@@ -22,7 +22,7 @@ export function Grants({ id }: { id: string }) {
         <li key={grant.grant_id}>
           <div>
             <p>
-              Calls of <code><Plain text={grant.tool} /></code>{grant.agent !== null && <> by <Plain text={grant.agent} /></>} are{" "}
+              Calls of <code><Name text={grant.tool} /></code>{grant.agent !== null && <> by <Plain text={grant.agent} /></>} are{" "}
               <strong>{grant.decision === "approve" ? "approved" : "rejected"}</strong> without asking.
             </p>
             <p class="muted">{grant.created_by !== null && <><Plain text={grant.created_by} />, </>}{clock(grant.created_at)}{grant.reason !== null && <> · “<Plain text={grant.reason} />”</>}</p>

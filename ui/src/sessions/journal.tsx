@@ -5,7 +5,7 @@ import { api, Problem } from "../api";
 import { clock } from "../format";
 import { isObject, write, type Json } from "../json";
 import { failed } from "../shell/notices";
-import { Plain, Text } from "../shown";
+import { Name, Plain, Text } from "../shown";
 import { Attached } from "./attached";
 import type { JournalEntry, Session } from "../types";
 
@@ -63,7 +63,7 @@ function Entry({ entry }: { entry: JournalEntry }) {
         <p class="facts">
           <strong>{word.replace(/_/g, " ")}</strong>
           {kind != null && <span>{kind}</span>}
-          {name != null && <code><Plain text={name} /></code>}
+          {name != null && <code><Name text={name} /></code>}
           {at != null && <time dateTime={at}>{clock(at)}</time>}
           {location != null && <span class="where"><Plain text={location} /></span>}
         </p>

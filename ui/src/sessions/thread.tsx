@@ -4,7 +4,7 @@ import { Attached, attachedTo } from "./attached";
 import { decider, lineOf, outcome, outcomeTone, summaryOf } from "../format";
 import { parse, isObject, type Json } from "../json";
 import { Markdown } from "../markdown";
-import { Members, Plain, Text } from "../shown";
+import { Members, Name, Plain, Text } from "../shown";
 import type { Interrupt, Message, ToolCall } from "../types";
 
 const speakers: Record<Message["role"], string> = { user: "User", assistant: "Agent", tool: "Result", system: "System" };
@@ -51,7 +51,7 @@ export function Said({ message, live = false, results = new Map(), calls = noCal
   const isNothing = content === "" && made.length === 0 && !message.reasoning && attachedTo(message).length === 0;
   return (
     <li class={`said ${message.role} ${live ? "live" : ""}`}>
-      <span class="speaker">{message.role === "tool" && message.name ? <Plain text={message.name} /> : speakers[message.role]}</span>
+      <span class="speaker">{message.role === "tool" && message.name ? <Name text={message.name} /> : speakers[message.role]}</span>
       <div class="what">
         {message.reasoning && <details><summary>Reasoning</summary><Markdown text={message.reasoning} /></details>}
         {content !== "" && (message.role === "tool" ? <Result message={message} /> : <Markdown text={content} />)}

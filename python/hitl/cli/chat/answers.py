@@ -75,7 +75,7 @@ class Answerer:
         choices = [Choice(label) for label, _ in ways]
         letters = _letters([label for label, _ in ways])
         while True:
-            # What was refused is typed once more: a menu would take the next Enter for a yes to what was asked.
+            # What was refused is typed once more, and not chosen anew: a menu could be a yes to what was asked.
             index = again if again is not None else await choose(f"Run {tool}?", choices, spellings=letters)
             answer = await ways[index][1]()
             if answer is not None:

@@ -7,13 +7,16 @@ from collections.abc import Coroutine
 from typing import Any
 from uuid import uuid4
 
+from prompt_toolkit import PromptSession
+
 from hitl.cli import exit_codes
 from hitl.cli.chat import prompts
 from hitl.cli.chat.answers import Answerer, ChatAnswer
 from hitl.cli.chat.prompts import PersonLeft
+from hitl.cli.chat.recollection import said_before
 from hitl.cli.chat.rendering import Screen
 from hitl.cli.chat.standing import why_not
-from hitl.cli.chat.turns import Follower, SessionGone
+from hitl.cli.chat.turns import Follower, SessionGone, patiently
 from hitl.cli.failures import describe, who, wrong_values
 from hitl.cli.output import Failure
 from hitl.cli.text import one_line
@@ -56,14 +59,22 @@ class SettledElsewhere(HitlError):
 class Chat:
     """One session on one terminal."""
 
-    def __init__(self, client: AsyncClient, me: Me, session: Session, follower: Follower, screen: Screen) -> None:
+    def __init__(
+        self,
+        client: AsyncClient,
+        me: Me,
+        session: Session,
+        follower: Follower,
+        screen: Screen,
+        history: PromptSession[str],
+    ) -> None:
         self._client = client
         self._me = me
         self._session_id = session.session_id
         self._follower = follower
         self._screen = screen
         self._answerer = Answerer(screen)
-        self._history = prompts.message_history()
+        self._history = history
         self._a_prompt_vanished = False
         # What the server would not take from this key, whatever the answer.
         self._left_to_others: set[str] = set()
@@ -74,12 +85,30 @@ class Chat:
         screen = Screen()
         async with AsyncClient(url, api_key=api_key) as client:
             me = await client.me()
-            session = await (client.create_session() if session_id is None else client.get_session(session_id))
-            screen.greet(url, session)
+            history = prompts.message_history()
+            is_one = message is not None
+            if session_id is not None:
+                session = await client.get_session(session_id)
+                screen.name_session(url, session)
+                screen.greet()
+            else:
+                screen.greet()
+                if message is None:
+                    # A session is made for what is said in it: whoever only looks leaves none behind.
+                    try:
+                        message = await prompts.enter_message(history)
+                    except PersonLeft:
+                        return exit_codes.INTERRUPTED
+                    if message is None:
+                        return exit_codes.OK
+                session = await patiently(screen, client.create_session)
+                screen.name_session(url, session)
             async with Follower(client, session.session_id, screen) as follower:
-                conversation = cls(client, me, session, follower, screen)
+                conversation = cls(client, me, session, follower, screen, history)
                 try:
-                    return await conversation._talk(session, message)
+                    if session_id is not None:
+                        screen.recall(await said_before(client, session))
+                    return await conversation._talk(session, message, is_one)
                 except PersonLeft:
                     pass
                 except asyncio.CancelledError:
@@ -95,16 +124,16 @@ class Chat:
                 screen.way_back(url, session.session_id)
                 return exit_codes.INTERRUPTED
 
-    async def _talk(self, session: Session, message: str | None) -> int:
+    async def _talk(self, session: Session, message: str | None, is_one: bool) -> int:
+        """is_one: whether all there is to say is this message, and not only the first one."""
         if session.status == "running":
             self._screen.note("A turn is at work.", style="dim")
-        elif session.status == "idle":
-            self._screen.recall(session)
         elif session.status == "error":
             self._screen.end_turn(session)
         session = await self._see_through(session)
         if message is not None:
             session = await self._turn(message)
+        if is_one:
             return exit_codes.OK if session.status == "idle" else exit_codes.RUNTIME
         while True:
             text = await prompts.enter_message(self._history)

@@ -67,7 +67,8 @@ async def choose(
     title: str, choices: Sequence[Choice], *, chip: str = "", spellings: Mapping[str, int] = MappingProxyType({})
 ) -> int:
     """Let a person pick one; the index of it. What is typed is what a choice is called, its number or one of
-    `spellings`, or nothing is chosen: whoever types a no and Enter has not said yes."""
+    `spellings`, or nothing is chosen: whoever types a no and Enter has not said yes. Nor has who presses Enter alone:
+    nothing is marked before an arrow key or what is typed marks it."""
     return (await _Menu(title, chip, choices, spellings={**_called(choices), **spellings}).run())[0]
 
 
@@ -164,7 +165,8 @@ class _Menu:
         self._spellings = spellings
         self._takes_text = takes_text
         self.typed = ""
-        self._current = 0
+        # Of several each is taken by itself. Where one is, an Enter that was meant for something else takes none.
+        self._current: int | None = 0 if self._several else None
         self._chosen: set[int] = set()
         self._complaint = ""
 
@@ -223,7 +225,7 @@ class _Menu:
         return lines
 
     def _preview_text(self) -> StyleAndTextTuples:
-        text = _preview(self._choices[self._current])
+        text = "" if self._current is None else _preview(self._choices[self._current])
         return [("", text)] if text else [("class:detail", "none")]
 
     def _help_line(self) -> StyleAndTextTuples:
@@ -242,7 +244,8 @@ class _Menu:
         keys = KeyBindings()
 
         def move(step: int) -> None:
-            self._current = (self._current + step) % len(self._choices)
+            start = self._current if self._current is not None else -1 if step > 0 else 0
+            self._current = (start + step) % len(self._choices)
             self._complaint = self.typed = ""
 
         @keys.add("up")
@@ -273,7 +276,11 @@ class _Menu:
                 event.app.exit(result=sorted(self._chosen))
             elif self._several:
                 self._complaint = "Choose at least one with the space bar."
-            elif not self._complaint:  # else it is once more an Enter for what was none of these
+            elif self._current is None:
+                nothing = "Nothing is marked: type one or its number, or go to it with the arrows."
+                self._complaint = self._complaint or nothing
+                self.typed = ""
+            else:
                 event.app.exit(result=[self._current])
 
         @keys.add("c-c")
@@ -297,19 +304,20 @@ class _Menu:
 
             @keys.add(str(index + 1))
             def _(event: KeyPressEvent, index: int = index) -> None:
-                move(index - self._current)
+                self._current, self._complaint = index, ""
 
         @keys.add("space")
         def _(event: KeyPressEvent) -> None:
-            self._chosen ^= {self._current}
+            if self._current is not None:
+                self._chosen ^= {self._current}
             self._complaint = ""
 
     def _add_typing(self, keys: KeyBindings) -> None:
         def typed(text: str) -> None:
             self.typed, self._complaint = text, ""
-            # The arrow shows what Enter would take.
+            # The arrow shows what Enter would take, and nothing where it would take nothing.
             meant = self._meant(text)
-            self._current = meant if meant is not None else len(self._choices) - 1 if self._takes_text and text else 0
+            self._current = len(self._choices) - 1 if meant is None and self._takes_text and text.strip() else meant
 
         @keys.add(Keys.Any)
         @keys.add(Keys.BracketedPaste)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from rich import box
@@ -12,12 +12,14 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from hitl.cli.chat.flow import Flow
 from hitl.cli.connection import DEFAULT_URL, retry_command
 from hitl.cli.tables import console
 from hitl.cli.text import Stream, exact, exact_json, message_text, one_line, plain
 
 if TYPE_CHECKING:
     from hitl.client import Event, Interrupt, Session
+    from hitl.messages import ChatMessage
 
 
 class Screen:
@@ -26,23 +28,34 @@ class Screen:
     def __init__(self) -> None:
         self._out = console()
         self._reply = Reply()
+        self._flow = Flow()
         self._url = DEFAULT_URL
 
-    def greet(self, url: str, session: Session) -> None:
-        self._url = url
-        self._line(Text(f"Session {one_line(session.session_id)} at {url}", style="dim"))
+    def greet(self) -> None:
         self._line(Text("Ctrl-D leaves, the session stays.", style="dim"))
 
-    def recall(self, session: Session) -> None:
-        """What was said last, for somebody who comes back."""
-        if session.response is not None and (text := message_text(session.response)):
-            self._line(Text(text))
+    def name_session(self, url: str, session: Session) -> None:
+        self._url = url
+        self._line(Text(f"Session {one_line(session.session_id)} at {url}", style="dim"))
+
+    def recall(self, messages: Sequence[ChatMessage]) -> None:
+        """What was said last, for somebody who comes to a session that there is; the very last of it in full."""
+        told = [(message, text) for message in messages if message.role != "system" and (text := message_text(message))]
+        if len(told) > RECALLED:
+            self._line(Text(f"{len(told) - RECALLED} messages before these.", style="dim"))
+        last = len(told) - 1
+        for position, (message, text) in list(enumerate(told))[-RECALLED:]:
+            if message.role == "tool":
+                self._line(Text(f"{one_line(message.name or 'A tool')}: {short(one_line(text))}", style="dim"))
+                continue
+            said = text if position == last else short(text, LONG)
+            self._line(Text.assemble(("User: ", "dim"), said) if message.role == "user" else Text(said))
 
     def delta(self, event: Event) -> None:
         """Print a piece of the message that is being written."""
         text = self._reply.take(event)
         if text:
-            self._out.file.write(text)
+            self._out.file.write(self._flow.take(text, self._out.width))
             self._out.file.flush()
 
     def tool_started(self, event: Event) -> None:
@@ -101,7 +114,7 @@ class Screen:
     def _finish_reply(self, whole: str) -> None:
         shown = self._reply.shown
         if shown and whole.startswith(shown):
-            self._out.file.write(whole[len(shown) :])
+            self._out.file.write(self._flow.take(whole[len(shown) :], self._out.width))
             self._break_line(whole)
         elif shown.strip() != whole.strip():
             # Nothing was streamed, or something else than the agent then answered with.
@@ -121,6 +134,7 @@ class Screen:
             self._out.file.write("\n")
         self._out.file.flush()
         self._reply.close_line()
+        self._flow = Flow()
 
 
 class Reply:
@@ -162,8 +176,15 @@ SHORT = 100
 """Characters of arguments or a result that a line has: it only tells what happens, and nobody decides by it."""
 
 
-def short(text: str) -> str:
-    return text if len(text) <= SHORT else f"{text[:SHORT]}..."
+RECALLED = 8
+"""Messages that somebody is shown who comes to a session."""
+
+LONG = 500
+"""Characters of each of these, but for the last, which is what they go on from."""
+
+
+def short(text: str, most: int = SHORT) -> str:
+    return text if len(text) <= most else f"{text[:most]}..."
 
 
 def tool_call_text(event: Event) -> str:

@@ -30,6 +30,22 @@ class SessionGone(HitlError):
     code = "session_gone"
 
 
+async def patiently(screen: Screen, attempt: Callable[[], Awaitable[Result]]) -> Result:
+    """Carry out something that is safe to repeat, again and again while the server cannot be reached."""
+    clock = asyncio.get_running_loop().time
+    deadline, delay = clock() + PATIENCE, 0.1
+    while True:
+        try:
+            return await attempt()
+        except ConnectionFailed:
+            if clock() + delay > deadline:
+                raise
+            if delay == 0.1:
+                screen.note("The connection is lost; trying again.")
+            await asyncio.sleep(delay)
+            delay = min(2.0, delay * 2)
+
+
 class Follower:
     """One session, watched over one event stream. Enter it before the first message, so that no delta is missed."""
 
@@ -82,23 +98,13 @@ class Follower:
         return news.result()
 
     async def patiently(self, attempt: Callable[[], Awaitable[Result]]) -> Result:
-        """Carry out something that is safe to repeat, again and again while the server cannot be reached."""
-        clock = asyncio.get_running_loop().time
-        deadline, delay = clock() + PATIENCE, 0.1
-        while True:
-            try:
-                return await attempt()
-            except NotFound as error:
-                if error.code in ("session_not_found", "session_deleted"):
-                    raise SessionGone(error.detail) from error
-                raise
-            except ConnectionFailed:
-                if clock() + delay > deadline:
-                    raise
-                if delay == 0.1:
-                    self._screen.note("The connection is lost; trying again.")
-                await asyncio.sleep(delay)
-                delay = min(2.0, delay * 2)
+        """As the function: `SessionGone` where it asks for the session, and that was deleted."""
+        try:
+            return await patiently(self._screen, attempt)
+        except NotFound as error:
+            if error.code in ("session_not_found", "session_deleted"):
+                raise SessionGone(error.detail) from error
+            raise
 
     async def _print_events(self, turn: asyncio.Task[Session]) -> None:
         """Print what streams in until `turn` is done and its last words are printed."""

@@ -1,0 +1,55 @@
+"""The session of a `hitl chat`: when it is made, and what somebody is shown who comes to one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from hitl.client import Client
+from tests.python.cli.conversation import APPROVAL, Open, Serve, asks, leave
+from tests.python.cli.terminal import CTRL_C, CTRL_D, ENTER
+from tests.python.client.fake_server import Turn
+
+
+def test_whoever_comes_to_a_question_is_shown_what_was_said(serve: Serve, terminal: Open) -> None:
+    server = serve(asks(APPROVAL))
+    with Client(server.url) as client:
+        said: list[Mapping[str, Any]] = [
+            {"role": role, "content": f"{role} {n}\x1b[2J"} for n in range(5) for role in ("user", "assistant")
+        ]
+        session = client.create_session(said)
+        client.send_message(session.session_id, "delete the old logs")
+        client.wait(session.session_id)
+    back = terminal("chat", server.url, "--session", session.session_id)
+    before = back.expect("Approve this tool call?")
+    # As much of it as tells what is answered, and that there is more.
+    assert "3 messages before these" in before
+    assert ("assistant 0" in before, "User: user 2" in before, "assistant 4" in before) == (False, True, True)
+    assert before.rstrip().endswith("User: delete the old logs\r\n╭─")
+    assert "\x1b[2J" not in back.raw
+
+
+def test_a_chat_in_which_nothing_is_said_leaves_no_session(serve: Serve, terminal: Open) -> None:
+    server = serve(asks(APPROVAL))
+    for key, code in ((CTRL_D, 0), (CTRL_C, 130)):
+        chat = terminal("chat", server.url)
+        chat.expect("> ")
+        chat.send(key)
+        assert chat.finish() == code
+        assert "--session" not in chat.seen
+    assert server.sessions == {}
+
+
+def test_a_server_that_is_away_at_the_first_message_is_waited_for(serve: Serve, terminal: Open) -> None:
+    async def agent(turn: Turn) -> str:
+        return turn.text.upper()
+
+    server = serve(agent)
+    chat = terminal("chat", server.url)
+    chat.expect("> ")
+    server.stop()
+    chat.send("one" + ENTER)
+    chat.expect("The connection is lost; trying again.")
+    server.start()
+    chat.expect("ONE")
+    assert leave(chat) == 0
