@@ -202,7 +202,8 @@ def _write(path: Path, text: str) -> None:
 
 
 def wrong_with(site: Path) -> Iterator[str]:
-    """What is wrong with a built site: links and anchors that lead nowhere, and what it would fetch from elsewhere."""
+    """What is wrong with a built site: links and anchors that lead nowhere, lists that are none, and what it would fetch
+    from elsewhere."""
     texts = {path.relative_to(site).as_posix(): path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
     anchors = {page: set(re.findall(r"\s(?:id|name)=\"?([^\s\">]+)", text)) for page, text in texts.items()}
     for page, text in sorted(texts.items()):
@@ -219,6 +220,9 @@ def wrong_with(site: Path) -> Iterator[str]:
                 yield f"{page}: {target} leads to no file"
             elif split.fragment and unquote(split.fragment) not in anchors.get(there, set()):
                 yield f"{page}: {target} leads to no anchor"
+        for words in re.findall(r"<p>(.*?)</p>", text, re.DOTALL):
+            if (item := words.find("\n- ")) >= 0:
+                yield f"{page}: no item of a list, for want of an empty line before it: {words[item + 1 :][:60]!r}"
     for path in sorted(site.rglob("*.js")):
         for address in _addresses(path.read_text(encoding="utf-8")):
             yield f"{path.relative_to(site)} names {address}"

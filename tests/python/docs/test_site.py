@@ -65,9 +65,25 @@ def test_it_is_built_without_a_warning_and_read_without_a_network(tmp_path: Path
             page = browser.new_page(viewport={"width": width, "height": height})
             read_a_little(page, f"http://127.0.0.1:{server.server_port}")
             page.close()
+        copy_a_little(browser, f"http://127.0.0.1:{server.server_port}")
     finally:
         server.shutdown()
         server.server_close()
+
+
+def copy_a_little(browser: Browser, address: str) -> None:
+    """What is copied of a terminal can be pasted into one: without its prompts, and what it answered."""
+    context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
+    page = context.new_page()
+    page.goto(f"{address}/tutorial/1-first-agent.html")
+    shown = page.locator(".highlight", has_text="is served on").first
+    shown.hover()
+    shown.locator("button[data-clipboard-target], .md-clipboard, .md-code__button").first.click()
+    page.wait_for_function("navigator.clipboard.readText().then((text) => text !== '')", timeout=PATIENCE)
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith("hitl serve "), copied
+    assert "is served on" not in copied
+    context.close()
 
 
 @pytest.mark.parametrize("below", ["", "hitl/v1/"])
@@ -130,7 +146,8 @@ def test_what_is_wrong_is_found(tmp_path: Path) -> None:
     (tmp_path / "index.html").write_text(
         '<script src="https://cdn.example/x.js"></script><link href="//fonts.example/f.css">'
         '<img src="missing.png"><a href="other.html#there"></a><a href="other.html#gone"></a><a href="#gone"></a>'
-        '<a href="https://elsewhere.example">may be linked</a><script>"<a href=\'none\'>"</script>',
+        '<a href="https://elsewhere.example">may be linked</a><script>"<a href=\'none\'>"</script>'
+        "<p>Some words\n- <b>and more</b></p>",
         encoding="utf-8",
     )
     (tmp_path / "assets/x.js").write_text('load("https://cdn.example/y")', encoding="utf-8")
@@ -141,6 +158,7 @@ def test_what_is_wrong_is_found(tmp_path: Path) -> None:
         "index.html: missing.png leads to no file",
         "index.html: other.html#gone leads to no anchor",
         "index.html: #gone leads to no anchor",
+        "index.html: no item of a list, for want of an empty line before it: '- <b>and more</b>'",
         "assets/x.js names https://cdn.example",
         "assets/x.css fetches //fonts.example/f",
     ]
