@@ -273,12 +273,8 @@ impl Inner {
         if changes.is_empty() {
             return Ok(Committed::Yes { events: Vec::new() });
         }
-        let CommitCalls { calls, events, looks_at_member } = writing::calls(&changes, &self.forms, self.pool.member())?;
-        let made = match looks_at_member {
-            true => self.pool.run_guarded(calls).await,
-            false => self.pool.run(Frame::Commit, calls).await,
-        };
-        match made {
+        let CommitCalls { calls, events } = writing::calls(&changes, &self.forms, self.pool.member())?;
+        match self.pool.run_guarded(calls).await {
             Ok(replies) => {
                 let mut events = events.map_or_else(|| Ok(Vec::new()), |at| at.of(&replies))?;
                 events.sort_unstable();
