@@ -81,6 +81,9 @@ def within(state: bytes) -> bytes:
     return message(b"Z", state)
 
 
+BEGUN = complete(b"BEGIN") + within(b"T")
+
+
 @pytest.mark.parametrize(
     ("replies", "outcomes"),
     [
@@ -89,10 +92,10 @@ def within(state: bytes) -> bytes:
         # It fails where it is committed.
         (ROW + complete(b"SELECT 1") + FAILED + READY, [Outcome.ROLLED_BACK]),
         (ROW + complete(b"SELECT 1"), []),
-        (complete(b"BEGIN") + within(b"T") + complete(b"SELECT 1") + within(b"T"), []),
-        (complete(b"BEGIN") + within(b"T") + complete(b"COMMIT") + READY, [Outcome.COMMITTED]),
-        (complete(b"BEGIN") + within(b"T") + FAILED + within(b"E") + complete(b"ROLLBACK") + READY, [Outcome.ROLLED_BACK]),
-        (complete(b"BEGIN") + within(b"T") + complete(b"ROLLBACK") + READY, [Outcome.ROLLED_BACK]),
+        (BEGUN + complete(b"SELECT 1") + within(b"T"), []),
+        (BEGUN + complete(b"COMMIT") + READY, [Outcome.COMMITTED]),
+        (BEGUN + FAILED + within(b"E") + complete(b"ROLLBACK") + READY, [Outcome.ROLLED_BACK]),
+        (BEGUN + complete(b"ROLLBACK") + READY, [Outcome.ROLLED_BACK]),
         (FAILED + READY + complete(b"SELECT 1") + READY, [Outcome.ROLLED_BACK, Outcome.COMMITTED]),
     ],
 )

@@ -1,4 +1,4 @@
-"""What a server and its database say to each other, told apart: the messages of PostgreSQL's protocol, as transactions."""
+"""What a server and its database say to each other, by PostgreSQL's protocol, told apart as transactions."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ class Replies:
     def take(self, data: bytes) -> Iterator[Outcome]:
         """What has become of each transaction that is over by what was said now.
 
-        It is over when the database is ready for the next one: that a statement is complete is said before it is committed.
+        It is over when the database is ready for the next one: a statement is complete before it is committed.
         """
         for message in self._messages.take(data):
             kind, text = message[:1], message[_HEAD:]
