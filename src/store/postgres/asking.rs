@@ -26,8 +26,11 @@ pub(super) const INTERRUPTS: &str = sql!("interrupts/select");
 const TURNS: &str = sql!("turns/select");
 const NOTICES: &str = sql!("outbox/select");
 
-/// How many columns are before those of the turn in sessions/slice.
-const TURN_OF_SLICE: usize = 20;
+/// How many columns of sessions/slice are before those of the session, which come after the number of its newest event, those
+/// of its turn, and those of an interrupt.
+const SESSION_OF_SLICE: usize = 1;
+const TURN_OF_SLICE: usize = 21;
+const INTERRUPT_OF_SLICE: usize = 41;
 
 /// The rows of one call after the other.
 pub(super) struct Replies(std::vec::IntoIter<Vec<Row>>);
@@ -39,6 +42,13 @@ impl Replies {
 
     pub(super) fn next(&mut self) -> Vec<Row> {
         self.0.next().unwrap_or_default()
+    }
+
+    /// The numbers of the newest events of sessions, whose slices are the rows of these of the next calls.
+    pub(super) fn last_events(&self, slices: &[(SessionId, usize)]) -> Result<Vec<(SessionId, u64)>, Error> {
+        let rows = |call: usize| self.0.as_slice().get(call).into_iter().flatten();
+        let heads = slices.iter().filter_map(|(id, call)| Some((*id, rows(*call).find(|row| !is_interrupt(row))?)));
+        heads.map(|(id, head)| Ok((id, PostgresCells::new("events", head).number()?))).collect()
     }
 
     /// What `read` makes of each row of the next call.
@@ -70,6 +80,29 @@ pub(super) fn text(text: &str) -> Param {
     Box::new(without_nulls(text).into_owned())
 }
 
+/// The calls whose rows answer questions.
+#[derive(Default)]
+pub(super) struct AskedCalls {
+    pub(super) calls: Vec<SqlCall>,
+    /// The sessions of which one has a slice: that tells the number of the newest event too, and nothing else is asked for it.
+    pub(super) slices: Vec<(SessionId, usize)>,
+}
+
+impl AskedCalls {
+    pub(super) fn of(questions: &[StoreQuestion]) -> Self {
+        let mut asked = Self::default();
+        for question in questions {
+            match question {
+                StoreQuestion::LastEventOf(id) if questions.contains(&StoreQuestion::Session(*id)) => continue,
+                StoreQuestion::Session(id) => asked.slices.push((*id, asked.calls.len())),
+                _ => {}
+            }
+            asked.calls.extend(calls(question));
+        }
+        asked
+    }
+}
+
 /// The calls whose rows answer a question.
 pub(super) fn calls(question: &StoreQuestion) -> Vec<SqlCall> {
     let interrupts = |condition: &str, params| SqlCall::new(format!("{INTERRUPTS} {condition}"), params);
@@ -77,10 +110,7 @@ pub(super) fn calls(question: &StoreQuestion) -> Vec<SqlCall> {
     let plain = |sql: &'static str| vec![SqlCall::new(sql, Vec::new())];
     match question {
         StoreQuestion::StoreId => plain(sql!("store/id")),
-        StoreQuestion::Session(id) => vec![
-            SqlCall::new(sql!("sessions/slice"), params![id.0]),
-            interrupts("WHERE session = $1 AND status = 'pending' ORDER BY seq", params![id.0]),
-        ],
+        StoreQuestion::Session(id) => by(sql!("sessions/slice"), id.0),
         StoreQuestion::Messages(id) => by(sql!("messages/of_session"), id.0),
         StoreQuestion::Turn(id) => vec![turns("WHERE id = $1", params![id.0])],
         StoreQuestion::Journal(id) => vec![SqlCall::new(sql!("journal/of_turn"), params![id.0, 0_i64, i64::MAX])],
@@ -162,24 +192,7 @@ pub(super) fn answer(question: StoreQuestion, replies: &mut Replies, forms: &Kep
             let id = replies.one("meta", |cells| cells.uuid().map(StoreId))?;
             Answer::StoreId(id.ok_or_else(|| Error::Internal("the store does not say which one it is".to_owned()))?)
         }
-        StoreQuestion::Session(_) => {
-            let (head, pending) = (replies.next(), replies.all("interrupts", stored));
-            let Some(head) = head.first() else { return Ok(Answer::Session(None)) };
-            let mut newest = PostgresCells::after(TURN_OF_SLICE, "turns", head);
-            let turn = match newest.plain::<Option<i64>>()? {
-                None => Ok(None),
-                Some(_) => {
-                    newest.rewind();
-                    turn(&mut newest).map(Some)
-                }
-            };
-            let mut cells = PostgresCells::new("sessions", head);
-            let version = Version { count: cells.number()?, token: cells.plain::<i64>()?.cast_unsigned() };
-            let latest = cells.plain::<Option<i64>>()?.map(Timestamp::from_millis);
-            let promotions = cells.number()?;
-            let session = rows::session(&mut cells).map(|(_, session)| session);
-            Answer::Session(Some(Box::new(SessionSlice { version, latest, promotions, session, turn, pending })))
-        }
+        StoreQuestion::Session(_) => Answer::Session(slice(&replies.next(), stored)?.map(Box::new)),
         StoreQuestion::Messages(_) => Answer::Messages(replies.all("messages", |cells| cells.json())?),
         StoreQuestion::Turn(_) => Answer::Turn(replies.one("turns", turn)?.map(Box::new)),
         StoreQuestion::Journal(_) | StoreQuestion::LastEntry(_) | StoreQuestion::JournalPage { .. } => {
@@ -230,6 +243,44 @@ pub(super) fn answer(question: StoreQuestion, replies: &mut Replies, forms: &Kep
             Answer::Audit(whole_page("deeds", &replies.next(), query.limit, |cells| rows::audit(cells))?)
         }
     })
+}
+
+/// Whether a row of sessions/slice is an interrupt, and not the session.
+fn is_interrupt(row: &Row) -> bool {
+    !matches!(row.try_get::<_, Option<i64>>(INTERRUPT_OF_SLICE), Ok(None))
+}
+
+/// The session of a sessions/slice, where it is there.
+fn slice(
+    rows: &[Row],
+    stored: impl Fn(&mut PostgresCells<'_>) -> Result<StoredInterrupt, Error>,
+) -> Result<Option<SessionSlice>, Error> {
+    let (pending, heads): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| is_interrupt(row));
+    let Some(head) = heads.first() else { return Ok(None) };
+    let mut cells = PostgresCells::after(SESSION_OF_SLICE, "sessions", head);
+    if cells.plain::<Option<i64>>()?.is_none() {
+        return Ok(None);
+    }
+    cells.rewind();
+    let version = Version { count: cells.number()?, token: cells.plain::<i64>()?.cast_unsigned() };
+    let latest = cells.plain::<Option<i64>>()?.map(Timestamp::from_millis);
+    let promotions = cells.number()?;
+    let session = rows::session(&mut cells).map(|(_, session)| session);
+    let mut newest = PostgresCells::after(TURN_OF_SLICE, "turns", head);
+    let turn = match newest.plain::<Option<i64>>()? {
+        None => Ok(None),
+        Some(_) => {
+            newest.rewind();
+            turn(&mut newest).map(Some)
+        }
+    };
+    let interrupt = |row: &&Row| stored(&mut PostgresCells::after(INTERRUPT_OF_SLICE, "interrupts", row));
+    let pending = pending.iter().map(interrupt).collect::<Result<Vec<_>, Error>>().map(|mut pending| {
+        // The database says nothing of the order of what it puts together.
+        pending.sort_unstable_by_key(|stored| stored.place);
+        pending
+    });
+    Ok(Some(SessionSlice { version, latest, promotions, session, turn, pending }))
 }
 
 /// Where the audit ends.

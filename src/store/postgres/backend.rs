@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio::time::sleep;
 
-use super::asking::{self, Replies};
+use super::asking::{self, AskedCalls, Replies};
 use super::cells::PostgresCells;
 use super::connection::{Connection, Frame, SqlCall};
 use super::linking::Horizon;
@@ -178,19 +178,25 @@ impl Inner {
         };
         let is_held = questions.iter().any(is_of_all);
         let mut horizon = Horizon::new(self.patience);
-        let mut replies = loop {
-            let mut calls = Vec::new();
+        let (slices, mut replies) = loop {
+            let AskedCalls { mut calls, slices } = AskedCalls::of(&questions);
             if is_held {
-                calls.push(SqlCall::new(sql!("events/horizon"), vec![]));
+                calls.insert(0, SqlCall::new(sql!("events/horizon"), vec![]));
             }
-            questions.iter().for_each(|question| calls.extend(asking::calls(question)));
             let mut replies = Replies::new(self.pool.run(Frame::Snapshot, calls).await?);
             if !is_held || !horizon.waits(&replies.next()).await? {
-                break replies;
+                break (slices, replies);
             }
         };
+        let last_events = replies.last_events(&slices)?;
         let mut answers = Vec::with_capacity(questions.len());
         for question in questions {
+            if let StoreQuestion::LastEventOf(id) = question
+                && let Some((_, number)) = last_events.iter().find(|told| told.0 == id)
+            {
+                answers.push(Ok(Answer::Number(*number)));
+                continue;
+            }
             answers.push(match question {
                 StoreQuestion::Interrupts(query) if query.says.is_some() => {
                     drop(replies.next());
@@ -273,12 +279,8 @@ impl Inner {
         if changes.is_empty() {
             return Ok(Committed::Yes { events: Vec::new() });
         }
-        let CommitCalls { calls, events, looks_at_member } = writing::calls(&changes, &self.forms, self.pool.member())?;
-        let made = match looks_at_member {
-            true => self.pool.run_guarded(calls).await,
-            false => self.pool.run(Frame::Commit, calls).await,
-        };
-        match made {
+        let CommitCalls { calls, events } = writing::calls(&changes, &self.forms, self.pool.member())?;
+        match self.pool.run_guarded(calls).await {
             Ok(replies) => {
                 let mut events = events.map_or_else(|| Ok(Vec::new()), |at| at.of(&replies))?;
                 events.sort_unstable();

@@ -53,7 +53,7 @@ impl SqlCall {
 }
 
 /// In which transaction calls are made.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Frame {
     /// One snapshot for all of them.
     Snapshot,
@@ -84,6 +84,27 @@ impl Frame {
             (Self::Beat, _) => {
                 "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = 1000; \
                  SET LOCAL synchronous_commit = off; SET LOCAL idle_in_transaction_session_timeout = 4500"
+            }
+        }
+    }
+
+    /// Of which kind a connection is that is kept for it.
+    fn kept(self) -> Self {
+        match self {
+            Self::Snapshot => Self::Snapshot,
+            Self::Commit | Self::Beat => Self::Commit,
+        }
+    }
+
+    /// What makes each statement of a connection a transaction like those of [`Frame::begin`], without one around it.
+    fn settings(self) -> &'static str {
+        match self.kept() {
+            Self::Snapshot => {
+                "SET default_transaction_isolation = 'repeatable read'; SET default_transaction_read_only = on; \
+                 SET statement_timeout = 4500"
+            }
+            Self::Commit | Self::Beat => {
+                "SET default_transaction_isolation = 'read committed'; SET default_transaction_read_only = off"
             }
         }
     }
@@ -188,6 +209,8 @@ pub(super) struct Connection {
     client: Client,
     address: PgAddress,
     prepared: HashMap<String, Statement>,
+    /// See [`Connection::keep_for`].
+    kept_for: Option<Frame>,
     is_over: bool,
 }
 
@@ -198,7 +221,22 @@ impl Connection {
         if !address.is_pooled() {
             client.batch_execute(&format!("{PLANNED_ONCE}; {LIMITED}")).await?;
         }
-        Ok(Self { client, address: address.clone(), prepared: HashMap::new(), is_over: false })
+        Ok(Self { client, address: address.clone(), prepared: HashMap::new(), kept_for: None, is_over: false })
+    }
+
+    /// Whether it is kept for no other kind of transaction than `frame`.
+    pub(super) fn serves(&self, frame: Frame) -> bool {
+        self.kept_for.is_none_or(|kept| kept == frame.kept())
+    }
+
+    /// Keeps it for transactions like `frame` from now on: then a commit, or a look, of one statement goes without `BEGIN` and
+    /// `COMMIT`. A pooler's connections are everybody's, and stay as they are.
+    pub(super) async fn keep_for(&mut self, frame: Frame) -> Result<(), CallFailure> {
+        if self.kept_for.is_none() && !self.address.is_pooled() {
+            self.script(frame.settings()).await?;
+            self.kept_for = Some(frame.kept());
+        }
+        Ok(())
     }
 
     /// Whether nothing more is to be expected of it.
@@ -212,7 +250,8 @@ impl Connection {
     }
 
     /// Makes all calls in one transaction and one round trip: the rows of each. All of it is queued before anything is
-    /// awaited, so that whoever stops waiting leaves no transaction half sent.
+    /// awaited, so that whoever stops waiting leaves no transaction half sent. It is over once the database is ready for the
+    /// next one: a statement that is complete may still fail where it is committed.
     pub(super) async fn run(&mut self, frame: Frame, calls: Vec<SqlCall>) -> Result<Vec<Vec<Row>>, CallFailure> {
         self.run_until(sleep(PATIENCE), frame, calls).await
     }
@@ -248,8 +287,12 @@ impl Connection {
             self.prepare(frame, &calls).await?;
         }
         let (client, prepared) = (&self.client, &self.prepared);
+        // The connection's settings are the frame's: a statement is a transaction by itself.
+        let is_alone = calls.len() == 1 && self.kept_for == Some(frame);
         let mut replies: Vec<Reply<'_>> = Vec::with_capacity(calls.len() + 2);
-        replies.push(Reply::Waiting(Box::pin(simple(client, frame.begin(is_pooled)))));
+        if !is_alone {
+            replies.push(Reply::Waiting(Box::pin(simple(client, frame.begin(is_pooled)))));
+        }
         for call in &calls {
             if is_pooled {
                 replies.push(Reply::Waiting(Box::pin(query_unprepared(client, call))));
@@ -262,8 +305,10 @@ impl Connection {
         // One that cannot be sent says so at once, and the others are sent all the same: without it they must not count.
         send(&mut replies).await;
         let unsent = replies.iter().find_map(Reply::unsent);
-        let end = if unsent.is_none() { "COMMIT" } else { "ROLLBACK" };
-        replies.push(Reply::Waiting(Box::pin(simple(client, end))));
+        if !is_alone {
+            let end = if unsent.is_none() { "COMMIT" } else { "ROLLBACK" };
+            replies.push(Reply::Waiting(Box::pin(simple(client, end))));
+        }
         let replies = all(replies).await;
         if let Some(unsent) = unsent {
             return Err(CallFailure::Unsendable(unsent));
@@ -274,8 +319,10 @@ impl Connection {
         for reply in replies {
             rows.push(reply.map_err(|error| CallFailure::of(&error))?);
         }
-        rows.pop();
-        rows.remove(0);
+        if !is_alone {
+            rows.pop();
+            rows.remove(0);
+        }
         Ok(rows)
     }
 

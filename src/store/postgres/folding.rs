@@ -9,21 +9,24 @@ use super::sql;
 use crate::domain::Error;
 use crate::store::rows::Cells;
 
-/// The statements that hold a commit to what was read of its sessions.
-const GUARDS: [&str; 2] = [sql!("sessions/write"), sql!("sessions/keep")];
-/// Where the first part of such a statement ends, whose rows the rest counts.
-const END_OF_HELD: &str = "\n)\nSELECT ";
-/// How such a statement ends.
-const FROM_HELD: &str = "\nFROM held";
+/// The statements that hold a commit to what was read of its sessions, and to that its server lives. Each has the places below.
+pub(super) const GUARDS: [&str; 3] = [sql!("sessions/write"), sql!("sessions/keep"), sql!("servers/lives")];
+/// The place of other parts: after those that the guard has.
+const PARTS_PLACE: &str = "/* parts */";
+/// The place of one more column, the last one: the numbers of the events.
+const NUMBERS_PLACE: &str = "/* numbers */";
 /// What can be part of it. None of them reads what another one writes: all parts of a statement see one moment.
-const PARTS: [&str; 5] =
-    [sql!("turns/insert"), sql!("turns/update"), sql!("journal/insert"), EVENTS, sql!("deeds/insert")];
+const PARTS: [&str; 6] = [
+    sql!("sessions/insert"),
+    sql!("turns/insert"),
+    sql!("turns/update"),
+    sql!("journal/insert"),
+    EVENTS,
+    sql!("deeds/insert"),
+];
 /// These look at the turn, for when an interrupt is due: the same where none of them can be.
 const INTERRUPTS: [&str; 2] = [sql!("interrupts/insert"), sql!("interrupts/update")];
 const EVENTS: &str = sql!("events/insert");
-
-/// Which column of a folded statement has the numbers of the events.
-const NUMBERS: usize = 2;
 
 /// Where the numbers of the events of a commit are.
 #[derive(Clone, Copy)]
@@ -42,7 +45,8 @@ impl EventNumbers {
         match self {
             Self::Rows(_) => rows.iter().map(|row| PostgresCells::new("events", row).number()).collect(),
             Self::Cell(_) => {
-                let cells = rows.iter().map(|row| PostgresCells::after(NUMBERS, "events", row).numbers());
+                let last = |row: &Row| row.len().saturating_sub(1);
+                let cells = rows.iter().map(|row| PostgresCells::after(last(row), "events", row).numbers());
                 Ok(cells.collect::<Result<Vec<_>, Error>>()?.concat())
             }
         }
@@ -64,32 +68,46 @@ pub(super) struct FoldedCalls {
 pub(super) fn fold(mut calls: Vec<SqlCall>, guards: usize, none_is_due: bool) -> Result<FoldedCalls, Vec<SqlCall>> {
     let is_part = |call: &SqlCall| PARTS.contains(&call.sql()) || none_is_due && INTERRUPTS.contains(&call.sql());
     let guard = guards.checked_sub(1).and_then(|last| calls.get(last)).map(SqlCall::sql);
-    let split = guard.filter(|sql| GUARDS.contains(sql)).and_then(|sql| sql.split_once(END_OF_HELD));
-    let Some((held, counted)) = split.filter(|_| calls.iter().skip(guards).any(is_part)) else { return Err(calls) };
-    let (mut sql, counted) =
-        (held.to_owned(), counted.trim_end().strip_suffix(FROM_HELD).unwrap_or(counted).to_owned());
+    let places = guard.filter(|sql| GUARDS.contains(sql)).and_then(Places::of);
+    let Some(places) = places.filter(|_| calls.iter().skip(guards).any(is_part)) else { return Err(calls) };
+    let (mut sql, columns, rest) = (places.held.to_owned(), places.columns.to_owned(), places.rest.to_owned());
     let after = calls.split_off(guards);
     let (parts, others): (Vec<SqlCall>, Vec<SqlCall>) = after.into_iter().partition(is_part);
     let mut params: Vec<Param> = calls.pop().map(SqlCall::into_params).unwrap_or_default();
     let has_events = parts.iter().any(|part| part.sql() == EVENTS);
     for (index, part) in parts.into_iter().enumerate() {
         let name = if part.sql() == EVENTS { "told".to_owned() } else { format!("part_{index}") };
-        sql.push_str("\n), ");
+        sql.push_str(", ");
         sql.push_str(&name);
         sql.push_str(" AS (\n");
         renumbered(part.sql(), params.len(), &mut sql);
+        sql.push_str("\n)");
         params.extend(part.into_params());
     }
-    sql.push_str(END_OF_HELD);
-    sql.push_str(&counted);
+    sql.push_str(&columns);
     if has_events {
         sql.push_str(", (SELECT array_agg(number) FROM told)");
     }
-    sql.push_str(FROM_HELD);
+    sql.push_str(&rest);
     let folded = calls.len();
     calls.push(SqlCall::new(sql, params));
     calls.extend(others);
     Ok(FoldedCalls { calls, folded })
+}
+
+/// What is around the places of a guard.
+pub(super) struct Places<'s> {
+    held: &'s str,
+    columns: &'s str,
+    rest: &'s str,
+}
+
+impl<'s> Places<'s> {
+    pub(super) fn of(guard: &'s str) -> Option<Self> {
+        let (held, after) = guard.split_once(PARTS_PLACE)?;
+        let (columns, rest) = after.split_once(NUMBERS_PLACE)?;
+        Some(Self { held, columns, rest })
+    }
 }
 
 /// A statement whose parameters come after as many others.

@@ -77,7 +77,7 @@ impl ConnectionPool {
     async fn make(self: &Arc<Self>, frame: Frame, calls: Vec<SqlCall>) -> Result<Vec<Vec<Row>>, CallFailure> {
         let (pool, place) = (Arc::clone(self), self.place(frame).await?);
         let made = tokio::spawn(async move {
-            let mut connection = pool.connection().await?;
+            let mut connection = pool.connection(frame).await?;
             let outcome = connection.run(frame, calls).await;
             if !connection.is_over() {
                 pool.idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
@@ -109,16 +109,27 @@ impl ConnectionPool {
         }
     }
 
-    /// One that is idle and still there, or a new one.
-    async fn connection(&self) -> Result<Connection, CallFailure> {
-        loop {
-            let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            match idle {
-                Some(connection) if connection.is_over() => {}
-                Some(connection) => return Ok(connection),
-                None => break,
-            }
+    /// One for such transactions.
+    async fn connection(&self, frame: Frame) -> Result<Connection, CallFailure> {
+        let mut connection = match self.idle(frame) {
+            Some(idle) => idle,
+            None => self.new_connection().await?,
+        };
+        match timeout(PATIENCE, connection.keep_for(frame)).await {
+            Ok(kept) => kept.map(|()| connection),
+            Err(_) => Err(CallFailure::Lost(format!("no answer within {} s", PATIENCE.as_secs()))),
         }
+    }
+
+    /// The one that was used last of those that are idle and still there.
+    fn idle(&self, frame: Frame) -> Option<Connection> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        idle.retain(|connection| !connection.is_over());
+        let last = idle.iter().rposition(|connection| connection.serves(frame))?;
+        Some(idle.remove(last))
+    }
+
+    async fn new_connection(&self) -> Result<Connection, CallFailure> {
         match timeout(PATIENCE, opening::connect(&self.address)).await {
             Ok(Ok((connection, _))) => Ok(connection),
             Ok(Err(OpenError::Server { trouble, .. })) => Err(CallFailure::Lost(trouble.to_string())),

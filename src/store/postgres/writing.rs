@@ -31,19 +31,16 @@ pub(super) struct CommitCalls {
     pub(super) calls: Vec<SqlCall>,
     /// Which of them gives the numbers of the events.
     pub(super) events: Option<EventNumbers>,
-    /// Whether one of them looks whether the `member` that commits is alive.
-    pub(super) looks_at_member: bool,
 }
 
-/// The calls of a commit of `member`.
+/// The calls of a commit of `member`: one of them looks whether that is alive.
 pub(super) fn calls(changes: &Changes, forms: &KeptForms, member: Option<Uuid>) -> Result<CommitCalls, Error> {
     let told = changes.entries.iter().filter_map(|entry| Some(entry.told? + 1)).max().unwrap_or_default();
     if told.max(changes.event_places().last().map_or(0, |last| last + 1)).max(changes.deeds.len()) > MOST_NUMBERED {
         return Err(Error::Internal(format!("more than {MOST_NUMBERED} events at once cannot be stored")));
     }
     let mut calls = Vec::new();
-    let looks_at_member = sessions(&changes.sessions, &changes.turns, member, &mut calls)?;
-    let guards = calls.len();
+    let guards = sessions(&changes.sessions, &changes.turns, member, &mut calls)?;
     messages(changes, &mut calls)?;
     turns(&changes.turns, &mut calls)?;
     entries(changes, &mut calls)?;
@@ -67,17 +64,17 @@ pub(super) fn calls(changes: &Changes, forms: &KeptForms, member: Option<Uuid>) 
         Ok(made) => (made.calls, events.map(|_| EventNumbers::Cell(made.folded))),
         Err(calls) => (calls, events.map(EventNumbers::Rows)),
     };
-    Ok(CommitCalls { calls, events, looks_at_member })
+    Ok(CommitCalls { calls, events })
 }
 
 /// The sessions: those that are compared in the order of their ids, so that two servers cannot wait for each other; those
-/// that are new in the order in which they were made. Whether what compares them looks at `member` too.
+/// that are new in the order in which they were made. After how many of these calls others may be made in any order.
 fn sessions(
     changes: &[SessionChange],
     turns: &[TurnChange],
     member: Option<Uuid>,
     calls: &mut Vec<SqlCall>,
-) -> Result<bool, Error> {
+) -> Result<usize, Error> {
     let claimed = |change: &SessionChange| {
         let claimed = turns.iter().rev().find(|turn| turn.turn.session_id == change.id && turn.owner.is_some());
         claimed.and_then(|turn| turn.owner).map(|owner| owner.0)
@@ -116,6 +113,14 @@ fn sessions(
             .plain(|row| seen(row.0).token.cast_signed());
         calls.push(columns.and(member).call(sql!("sessions/keep")));
     }
+    if let Some(member) = member
+        && calls.is_empty()
+    {
+        calls.push(SqlCall::new(sql!("servers/lives"), vec![Box::new(member)]));
+    }
+    let guards = calls.len();
+    // What takes a place comes after that has become free.
+    let is_any_order = deleted.is_empty() && absent.is_empty();
     if !deleted.is_empty() {
         let columns = RowColumns::of(&deleted)
             .plain(|change| change.id.0)
@@ -129,7 +134,7 @@ fn sessions(
     if !new.is_empty() {
         calls.push(session_columns(&new)?.call(sql!("sessions/insert")));
     }
-    Ok(member.is_some() && !(written.is_empty() && kept.is_empty()))
+    Ok(if is_any_order { guards } else { calls.len() })
 }
 
 type GuardedSession<'c> = (&'c Session, &'c SessionChange, Option<Uuid>);

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from tests.python.cluster.transactions import Outcome, Requests, Transaction
+from tests.python.cluster.transactions import Outcome, Replies, Requests, Transaction
 
 
 class Proxy:
@@ -167,13 +167,13 @@ class Proxy:
     ) -> None:
         while data := await there.read(65536):
             await self._replies.wait()
+            outcomes = list(connection.replies.take(data))
             if connection.losing is not None:
                 connection.kept += data
-                match Outcome.of(connection.kept):
-                    case Outcome.UNKNOWN:
-                        continue
-                    case Outcome.COMMITTED if self._is_lost(connection.losing):
-                        raise ConnectionResetError
+                if not outcomes:
+                    continue
+                if outcomes[-1] is Outcome.COMMITTED and self._is_lost(connection.losing):
+                    raise ConnectionResetError
                 # It has changed nothing, or another one was first: the next may be it.
                 data, connection.kept, connection.losing = connection.kept, b"", None
             writer.write(data)
@@ -207,6 +207,7 @@ class _Connection:
 
     def __init__(self) -> None:
         self.requests = Requests()
+        self.replies = Replies()
         self.losing: bytes | None = None
         """What the transaction is about whose reply is to be lost."""
         self.kept = b""

@@ -4,11 +4,12 @@ use std::time::Duration;
 
 use super::support::*;
 use crate::domain::Error;
-use crate::domain::status::Status;
+use crate::domain::status::{InterruptStatus, Status};
 use crate::domain::turn::{Life, TurnState};
 use crate::store::contract::fixture::*;
 use crate::store::query::{InterruptQuery, SessionQuery, TitledSession};
 use crate::store::record::{DueKind, StoredReply};
+use crate::store::shared::backend::Backend;
 use crate::store::shared::changes::{Changes, RowChange, TurnChange};
 use crate::store::shared::question::{Answer, StoreQuestion};
 use crate::store::upkeep::Upkeep;
@@ -35,12 +36,8 @@ async fn what_was_committed_is_what_is_read() {
         StoreQuestion::Interrupt(interrupt_id(2)),
         StoreQuestion::CountSessions,
     ];
-    let answers: Vec<Answer> = crate::store::shared::backend::Backend::answer(&store, questions)
-        .await
-        .unwrap()
-        .into_iter()
-        .map(Result::unwrap)
-        .collect();
+    let answers: Vec<Answer> =
+        Backend::answer(&store, questions).await.unwrap().into_iter().map(Result::unwrap).collect();
     let entry = recorded(step("first", serde_json::json!("first")));
     assert!(matches!(&answers[0], Answer::Messages(all) if *all == [message("one"), message("two")]));
     assert!(matches!(&answers[1], Answer::Entries(all) if *all == [entry.clone()]));
@@ -50,6 +47,40 @@ async fn what_was_committed_is_what_is_read() {
     assert!(matches!(&answers[5], Answer::Whose(Some(id)) if *id == session_id(1)));
     assert!(matches!(&answers[6], Answer::Interrupt(None)));
     assert!(matches!(&answers[7], Answer::Number(1)));
+}
+
+#[tokio::test]
+async fn a_session_comes_with_what_is_pending_in_order_and_with_the_number_of_its_newest_event() {
+    let database = Database::new().await;
+    let store = database.store().await;
+    store_all(&store).await;
+    let all = async |number| {
+        let asked = vec![
+            StoreQuestion::LastEventOf(session_id(number)),
+            StoreQuestion::LastEventOf(session_id(9)),
+            StoreQuestion::Session(session_id(number)),
+        ];
+        let answers = Backend::answer(&store, asked).await.unwrap().into_iter().map(Result::unwrap).collect::<Vec<_>>();
+        let [Answer::Number(newest), Answer::Number(0), Answer::Session(slice)] = &answers[..] else {
+            panic!("{answers:?}")
+        };
+        let pending = slice.as_ref().map(|slice| slice.pending.as_ref().unwrap());
+        (*newest, pending.map(|all| all.iter().map(|it| it.interrupt.interrupt_id).collect::<Vec<_>>()))
+    };
+    assert_eq!(all(1).await, (0, Some(vec![interrupt_id(1)])));
+    assert_eq!(all(2).await, (0, None));
+    let answered = crate::domain::interrupt::Interrupt { status: InterruptStatus::Resolved, ..custom(1, 1) };
+    let changes = Changes {
+        sessions: vec![touched(1, 1, RowChange::Kept)],
+        interrupts: vec![(answered, false), (undue(5), true), (undue(4), true), (undue(6), true)],
+        events: vec![(event(1, "a"), at(0)), (event(1, "b"), at(0))],
+        ..Changes::default()
+    };
+    let told = commit(&store, changes).await;
+    assert_eq!(all(1).await, (told[1], Some(vec![interrupt_id(5), interrupt_id(4), interrupt_id(6)])));
+    // Its events are there without it.
+    commit(&store, Changes { sessions: vec![touched(1, 2, RowChange::Deleted)], ..Changes::default() }).await;
+    assert_eq!(all(1).await, (told[1], None));
 }
 
 #[tokio::test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::support::*;
@@ -15,6 +16,8 @@ use crate::store::postgres::pool::{CONNECTIONS, ConnectionPool};
 use crate::store::shared::backend::Backend;
 use crate::store::shared::changes::{Changes, RowChange};
 use crate::store::shared::question::StoreQuestion;
+
+const FRAMES: [Frame; 3] = [Frame::Snapshot, Frame::Commit, Frame::Beat];
 
 async fn text(pool: &Arc<ConnectionPool>, frame: Frame, sql: &str) -> Result<String, CallFailure> {
     let rows = pool.run(frame, vec![SqlCall::new(sql, vec![])]).await?;
@@ -45,7 +48,7 @@ async fn no_transaction_waits_for_ever_nor_stays_open_for_ever() {
             let call = SqlCall::new(format!("SELECT current_setting('{name}')"), vec![]);
             connection.run(frame, vec![call]).await.unwrap()[0][0].get(0)
         };
-        for frame in [Frame::Snapshot, Frame::Commit, Frame::Beat] {
+        for frame in FRAMES {
             assert_eq!(setting(frame, "idle_in_transaction_session_timeout").await, "4500ms");
         }
         assert_eq!(setting(Frame::Snapshot, "statement_timeout").await, "4500ms");
@@ -56,6 +59,90 @@ async fn no_transaction_waits_for_ever_nor_stays_open_for_ever() {
         assert_eq!(setting(Frame::Beat, "synchronous_commit").await, "off");
         assert_eq!(setting(Frame::Commit, "synchronous_commit").await, "on");
     }
+}
+
+/// A connection that is kept for such transactions, as those of a pool are.
+async fn kept_for(database: &Database, options: &str, frame: Frame) -> Connection {
+    let address = format!("{}{options}", database.text()).parse().unwrap();
+    let (mut connection, _) = opening::connect(&address).await.unwrap();
+    connection.keep_for(frame).await.unwrap();
+    connection
+}
+
+/// What the database refuses where there is a transaction around it.
+const ONLY_ALONE: &str = "VACUUM hitl.meta";
+
+#[tokio::test]
+async fn what_is_one_statement_goes_alone_in_a_connection_that_is_kept_for_it() {
+    let database = Database::new().await;
+    drop(database.store().await);
+    let cases = [
+        ("", Frame::Commit, Frame::Commit, true),
+        ("", Frame::Snapshot, Frame::Snapshot, true),
+        // It waits for no disk by a setting of its transaction.
+        ("", Frame::Commit, Frame::Beat, false),
+        ("&pooler=transaction", Frame::Commit, Frame::Commit, false),
+        ("&pooler=transaction", Frame::Snapshot, Frame::Snapshot, false),
+    ];
+    for (options, kept, frame, is_alone) in cases {
+        let mut connection = kept_for(&database, options, kept).await;
+        let mut goes_alone = async |calls: &[&str]| {
+            let calls = calls.iter().map(|sql| SqlCall::new(*sql, vec![])).collect();
+            match connection.run(frame, calls).await {
+                Ok(_) => true,
+                Err(CallFailure::Refused(code, _)) if code == SqlState::ACTIVE_SQL_TRANSACTION => false,
+                Err(failed) => panic!("{failed:?}"),
+            }
+        };
+        assert_eq!(goes_alone(&[ONLY_ALONE]).await, is_alone, "{options} {frame:?}");
+        // Two are one transaction.
+        assert!(!goes_alone(&[ONLY_ALONE, "SELECT 2"]).await, "{options} {frame:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_goes_alone_is_a_transaction_as_any_other_whatever_the_database_has_as_its_own() {
+    let database = Database::new().await;
+    drop(database.store().await);
+    let theirs = ["default_transaction_isolation = 'serializable'", "default_transaction_read_only = on"];
+    for setting in theirs {
+        database.execute(&format!("ALTER DATABASE {} SET {setting}", database.name())).await;
+    }
+    let names = [
+        "transaction_isolation",
+        "transaction_read_only",
+        "synchronous_commit",
+        "lock_timeout",
+        "statement_timeout",
+        "idle_in_transaction_session_timeout",
+    ];
+    let settings =
+        format!("SELECT concat_ws(' ', {})", names.map(|name| format!("current_setting('{name}')")).join(", "));
+    for frame in [Frame::Commit, Frame::Snapshot] {
+        let mut connection = kept_for(&database, "", frame).await;
+        let mut around = Connection::open(&database.address()).await.unwrap();
+        let call = || vec![SqlCall::new(settings.clone(), vec![])];
+        let alone: String = connection.run(frame, call()).await.unwrap()[0][0].get(0);
+        let framed: String = around.run(frame, call()).await.unwrap()[0][0].get(0);
+        assert_eq!(alone, framed);
+    }
+}
+
+#[tokio::test]
+async fn a_statement_that_is_complete_counts_only_once_it_is_committed() {
+    let database = Database::new().await;
+    drop(database.store().await);
+    database.execute("CREATE TABLE late (number int UNIQUE DEFERRABLE INITIALLY DEFERRED)").await;
+    let mut connection = kept_for(&database, "", Frame::Commit).await;
+    let insert = || SqlCall::new("INSERT INTO late VALUES (1) RETURNING number", vec![]);
+    let twice = SqlCall::new("INSERT INTO late VALUES (2), (2) RETURNING number", vec![]);
+    // All its rows are there before the database looks.
+    let refused = connection.run(Frame::Commit, vec![twice]).await;
+    assert!(matches!(&refused, Err(failed) if failed.is_moved()), "{refused:?}");
+    // The connection is as good as before, and nothing of it is there.
+    assert_eq!(connection.run(Frame::Commit, vec![insert()]).await.unwrap()[0].len(), 1);
+    let there: i64 = database.client().await.query_one("SELECT count(*) FROM late", &[]).await.unwrap().get(0);
+    assert_eq!(there, 1);
 }
 
 #[tokio::test]
@@ -125,7 +212,7 @@ async fn left_behind(database: &Database, options: &str) -> i64 {
     let address = format!("{}{options}", database.text()).parse().unwrap();
     let mut connection = Connection::open(&address).await.unwrap();
     let calls = || vec![SqlCall::new("SELECT $1 || 'two'", params!["one"]), SqlCall::new("SELECT 1", params![])];
-    for frame in [Frame::Snapshot, Frame::Commit, Frame::Beat] {
+    for frame in FRAMES {
         let rows = connection.run(frame, calls()).await.unwrap();
         assert_eq!((rows[0][0].get(0), rows[1][0].get(0)), ("onetwo", 1));
     }
@@ -144,7 +231,7 @@ async fn behind_a_pooler_no_statement_is_left_in_a_connection() {
 
 /// Makes calls, and waits for them no longer than until they are at work.
 async fn give_up(database: &Database, frame: Frame, calls: Vec<SqlCall>) {
-    let (mut connection, _) = opening::connect(&database.address()).await.unwrap();
+    let mut connection = kept_for(database, "", frame).await;
     let at_work = until_there_are(database, 1, "wait_event = 'PgSleep'");
     let given_up = connection.run_until(at_work, frame, calls).await;
     assert!(matches!(&given_up, Err(CallFailure::Lost(why)) if why.contains("no answer")), "{given_up:?}");
@@ -160,6 +247,10 @@ async fn a_commit_that_nobody_waits_for_any_more_is_left_to_its_end() {
     let slow = "SELECT 'over' FROM pg_sleep(2)";
     give_up(&database, Frame::Commit, vec![SqlCall::new(key, vec![]), SqlCall::new(slow, vec![])]).await;
     assert_eq!(database.count("sign_ins").await, 1);
+    // Also where it is one statement, without a transaction around it.
+    let both = "INSERT INTO hitl.sign_ins (token, key, ends_at) SELECT '\\x03', '\\x04', 1 FROM pg_sleep(2)";
+    give_up(&database, Frame::Commit, vec![SqlCall::new(both, vec![])]).await;
+    assert_eq!(database.count("sign_ins").await, 2);
 }
 
 #[tokio::test]
@@ -197,8 +288,9 @@ async fn every_new_connection_is_looked_at_as_the_first_one_was() {
     let database = Database::new().await;
     let store = database.store().await;
     store_session(&store, 1).await;
+    assert!(slice(&store, 1).await.is_some());
     database.execute(&format!("ALTER DATABASE {} SET synchronous_commit = off", database.name())).await;
-    // The one that there is has begun before.
+    // Those that there are have begun before.
     assert!(store.answer(vec![StoreQuestion::CountSessions]).await.is_ok());
     database.execute(CUT).await;
     let why = loop {

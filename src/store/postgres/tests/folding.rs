@@ -1,12 +1,18 @@
 //! What a commit writes of sessions that are there is one statement, as far as it can be.
 
+use uuid::Uuid;
+
 use super::support::*;
 use crate::domain::audit::{Action, Deed};
 use crate::domain::status::Status;
 use crate::store::contract::fixture::*;
 use crate::store::kept::KeptForms;
+use crate::store::postgres::folding::{GUARDS, Places};
+use crate::store::postgres::servers::PostgresServers;
 use crate::store::postgres::writing;
 use crate::store::shared::changes::{Changes, RowChange};
+use crate::store::shared::question::StoreQuestion;
+use crate::store::shared::servers::{Registered, ServerKind, ServerRole, ServerRow, ServerRows};
 
 /// Changes of the first session, as it was seen at its first version.
 fn of(row: RowChange) -> Changes {
@@ -28,15 +34,34 @@ fn most(row: RowChange) -> Changes {
     }
 }
 
-fn statements(changes: &Changes) -> usize {
-    writing::calls(changes, &KeptForms::default(), None).unwrap().calls.len()
+/// How many statements it is, of somebody who is a server and of somebody who is none.
+fn statements(changes: &Changes) -> [usize; 2] {
+    let calls = |member| writing::calls(changes, &KeptForms::default(), member).unwrap().calls.len();
+    [calls(Some(Uuid::nil())), calls(None)]
 }
 
 #[test]
 fn a_commit_of_sessions_that_are_there_is_one_statement() {
     for row in [RowChange::Kept, written()] {
-        assert_eq!(statements(&of(row.clone())), 1);
-        assert_eq!(statements(&most(row)), 1);
+        assert_eq!(statements(&of(row.clone())), [1, 1]);
+        assert_eq!(statements(&most(row)), [1, 1]);
+    }
+}
+
+#[test]
+fn a_commit_of_a_server_that_compares_nothing_is_one_statement() {
+    let new = Changes { sessions: vec![new_session(session(2))], ..Changes::default() };
+    let begun = Changes { turns: vec![turn_change(turn(session_id(2), 2), true)], ..new.clone() };
+    let deeds = Changes { deeds: vec![(Deed::new(Action::KeyCreated), at(0))], ..Changes::default() };
+    assert_eq!([&new, &begun, &deeds].map(statements), [[1, 1], [1, 2], [1, 1]]);
+    let beside = Changes { sessions: [new.sessions, vec![touched(1, 1, written())]].concat(), ..most(RowChange::Kept) };
+    assert_eq!(statements(&beside), [1, 1]);
+}
+
+#[test]
+fn each_guard_has_the_places_of_what_comes_into_it() {
+    for guard in GUARDS {
+        assert!(Places::of(guard).is_some(), "{guard}");
     }
 }
 
@@ -44,13 +69,13 @@ fn a_commit_of_sessions_that_are_there_is_one_statement() {
 fn what_depends_on_another_part_is_a_statement_of_its_own() {
     // When it is due is read from its turn, which may be another one now.
     let due = Changes { interrupts: vec![(custom(1, 2), true)], ..of(RowChange::Kept) };
-    assert_eq!(statements(&due), 2);
+    assert_eq!(statements(&due), [2, 2]);
     // What is new takes the place of what went.
     let cut = Changes { messages: vec![(session_id(1), 0, vec![message("new")])], ..of(RowChange::Kept) };
-    assert_eq!(statements(&cut), 3);
+    assert_eq!(statements(&cut), [3, 3]);
     // What a session had goes first.
     let replaced = of(RowChange::Replaced(Box::new(session(1))));
-    assert_eq!(statements(&replaced), 3);
+    assert_eq!(statements(&replaced), [4, 3]);
 }
 
 #[tokio::test]
@@ -79,6 +104,27 @@ async fn all_of_it_is_there_or_nothing_is() {
     let rows = client.query("SELECT number FROM hitl.events ORDER BY number", &[]).await.unwrap();
     let stored: Vec<u64> = rows.iter().map(|row| row.get::<_, i64>(0).cast_unsigned()).collect();
     assert_eq!(told, stored);
+}
+
+#[tokio::test]
+async fn what_a_server_makes_is_there_once_with_the_numbers_of_its_events() {
+    let database = Database::new().await;
+    let store = database.store().await;
+    let members = PostgresServers::new(database.address());
+    let me = ServerRow::of_this_process(ServerKind::Server, ServerRole::default());
+    assert_eq!(members.register(me.clone()).await, Ok(Registered::Yes));
+    store.commits_for(me.id);
+    let new = Changes {
+        sessions: vec![new_session(session(2))],
+        turns: vec![turn_change(turn(session_id(2), 2), true)],
+        events: vec![(event(2, "one"), at(0)), (event(2, "two"), at(0))],
+        ..Changes::default()
+    };
+    let told = commit(&store, new.clone()).await;
+    assert_eq!((told.len(), told[1]), (2, told[0] + 1));
+    assert_eq!(number(&store, StoreQuestion::LastEventOf(session_id(2))).await, told[1]);
+    assert!(is_moved(&store, new).await);
+    assert_eq!((database.count("turns").await, database.count("events").await), (1, 2));
 }
 
 #[tokio::test]

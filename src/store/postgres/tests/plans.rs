@@ -1,6 +1,7 @@
 //! How the database goes about each statement where there are many rows: none looks at all of a table.
 
 use tokio_postgres::{Client, SimpleQueryMessage};
+use uuid::Uuid;
 
 use super::support::*;
 use crate::domain::event::StoredEvent;
@@ -153,6 +154,13 @@ fn folded() -> Vec<Changes> {
     vec![of(RowChange::Kept), of(RowChange::Written(Box::new(session(1))))]
 }
 
+/// Those of a server, which are one statement too: they compare nothing but that it lives.
+fn new() -> Changes {
+    let turns = vec![turn_change(turn(session_id(4), 4), true)];
+    let events = vec![(StoredEvent::session(session_id(4), Status::Idle, None), at(1))];
+    Changes { sessions: vec![new_session(session(4))], turns, events, ..Changes::default() }
+}
+
 /// Pages of checkpoints as graphs ask for them: the newest, one, those of a run, those of everybody.
 fn pages() -> Vec<CheckpointQuery> {
     let text = |text: &str| Some(text.to_owned());
@@ -176,9 +184,11 @@ fn pages() -> Vec<CheckpointQuery> {
 fn statements() -> Vec<String> {
     let mut statements: Vec<String> =
         questions().iter().flat_map(asking::calls).map(|call| call.sql().to_owned()).collect();
-    for changes in [vec![changes()], folded()].concat() {
-        let calls = writing::calls(&changes, &KeptForms::default(), None).unwrap().calls;
-        statements.extend(calls.iter().map(|call| call.sql().to_owned()));
+    for changes in [vec![changes(), new()], folded()].concat() {
+        for member in [None, Some(Uuid::nil())] {
+            let calls = writing::calls(&changes, &KeptForms::default(), member).unwrap().calls;
+            statements.extend(calls.iter().map(|call| call.sql().to_owned()));
+        }
     }
     statements.extend(pages().iter().flat_map(graphs::calls).map(|call| call.sql().to_owned()));
     // What is done over everything every second or so, for every commit, and for every scrape.

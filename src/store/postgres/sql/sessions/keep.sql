@@ -5,7 +5,7 @@ WITH held AS (
     FROM unnest($1::uuid[], $2::bigint[], $3::bigint[], $4::uuid[], $5::bigint[], $6::bigint[]) AS n(id, version, token, owner, seen_version, seen_token)
     WHERE s.id = n.id AND s.version = n.seen_version AND s.token = n.seen_token
     RETURNING 1
-)
+)/* parts */
 SELECT CASE WHEN $7::uuid IS NOT NULL THEN ln((SELECT count(*) FROM hitl.servers WHERE id = $7)) END,
-       1 / (count(*) = cardinality($1))::int
+       1 / (count(*) = cardinality($1))::int/* numbers */
 FROM held

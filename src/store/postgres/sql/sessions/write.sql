@@ -15,7 +15,7 @@ WITH held AS (
           seen_token)
     WHERE s.id = n.id AND s.version = n.seen_version AND s.token = n.seen_token
     RETURNING 1
-)
+)/* parts */
 SELECT CASE WHEN $21::uuid IS NOT NULL THEN ln((SELECT count(*) FROM hitl.servers WHERE id = $21)) END,
-       1 / (count(*) = cardinality($1))::int
+       1 / (count(*) = cardinality($1))::int/* numbers */
 FROM held
