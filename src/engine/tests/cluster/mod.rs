@@ -116,9 +116,9 @@ fn holds(test: &str, setting: Setting, worlds: u64) {
         if let Some((seed, what)) = wrong.peek().cloned() {
             let seeds: Vec<u64> = wrong.map(|(seed, _)| seed).collect();
             panic!(
-                "{} of {looked_at} worlds, seeds {seeds:?}; the first: {what:#?}\nalone: HITL_SIMULATED_SEED={seed} cargo \
-                 nextest run --locked --no-default-features --features failpoints {test}",
-                seeds.len()
+                "{} of {looked_at} worlds, seeds {seeds:?}; the first: {what:#?}\n{}",
+                seeds.len(),
+                apart::alone(seed, test)
             );
         }
     });
