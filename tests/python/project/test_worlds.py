@@ -59,10 +59,10 @@ def test_whichever_test_is_behind_comes_first(tmp_path: Path) -> None:
     begin = {TESTS[0]: 500, TESTS[1]: 0}
     batches = [batch for batch, _ in looked_at(fake, "abc1234", begin, worlds.BATCH + 1, time.monotonic() + 3600)]
     assert [(batch.test, batch.first, batch.worlds) for batch in batches] == [
-        (TESTS[1], 0, 500),
-        (TESTS[0], 500, 500),
-        (TESTS[1], 500, 1),
-        (TESTS[0], 1000, 1),
+        (TESTS[1], 0, 100),
+        (TESTS[1], 100, 1),
+        (TESTS[0], 500, 100),
+        (TESTS[0], 600, 1),
     ]
 
 
