@@ -99,12 +99,16 @@ slowest: $(VENV)/.tools ## Name the slowest tests of the last `make test`
 	@$(BIN)/python tools/slowest.py
 
 # Files, folders or tests of them: `make test-full PART=tests/python/cluster/nemeses`. Without it all, and those of the store.
+# With PART=src/engine/tests/cluster it is simulated worlds, for 35 minutes (ARGS="--minutes 5"), from where the last run
+# stopped on.
 PART ?=
+WORLDS := src/engine/tests/cluster
 
-test-full: setup ## The tests of faults at full size: hours; those of one PART alone
+test-full: $(if $(filter $(WORLDS),$(PART)),$(VENV)/.tools,setup) ## The tests of faults at full size: hours; those of one PART alone
 	$(if $(PART),,HITL_TEST_FULL=1 HITL_TEST_PYTHON="$(abspath $(BIN))/python" cargo test --locked --no-default-features $(FAULTS) --lib store::)
-	HITL_TEST_FULL=1 HITL_REPLAY_AGENTS=10000 $(IN_VENV) pytest -n0 -s \
-		$(if $(PART),$(PART),tests/python/faults tests/python/replay tests/python/cluster/nemeses)
+	$(if $(PART),,$(IN_VENV) python -m tools.worlds --first 0 --seeds 5000 --minutes 600)
+	$(if $(filter $(WORLDS),$(PART)),$(IN_VENV) python -m tools.worlds $(ARGS),HITL_TEST_FULL=1 HITL_REPLAY_AGENTS=10000 \
+		$(IN_VENV) pytest -n0 -s $(if $(PART),$(PART),tests/python/faults tests/python/replay tests/python/cluster/nemeses))
 
 # How many cases each target of `make fuzz` gets; 256 is what the tests run.
 CASES ?= 20000

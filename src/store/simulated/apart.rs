@@ -58,6 +58,13 @@ where
     })
 }
 
+/// What runs the world of a seed alone.
+pub fn alone(seed: u64, test: &str) -> String {
+    format!(
+        "alone: HITL_SIMULATED_SEED={seed} cargo nextest run --locked --no-default-features --features failpoints {test}"
+    )
+}
+
 unsafe extern "C" {
     fn fork() -> c_int;
     fn waitpid(pid: c_int, status: *mut c_int, options: c_int) -> c_int;

@@ -244,10 +244,7 @@ fn look_at_worlds(
 fn holds(test: &str, run: impl Fn(u64) -> Reckoning, is_wrong: impl Fn(&Reckoning) -> bool) {
     look_at_worlds(test, 3, run, is_wrong, |wrong| {
         let Some(first) = wrong.first() else { return };
-        panic!(
-            "seeds {wrong:?}; alone: HITL_SIMULATED_SEED={first} cargo nextest run --locked --no-default-features \
-             --features failpoints {test}"
-        );
+        panic!("seeds {wrong:?}\n{}", apart::alone(*first, test));
     });
 }
 
