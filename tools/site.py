@@ -202,8 +202,8 @@ def _write(path: Path, text: str) -> None:
 
 
 def wrong_with(site: Path) -> Iterator[str]:
-    """What is wrong with a built site: links and anchors that lead nowhere, lists that are none, what it would fetch from
-    elsewhere."""
+    """What is wrong with a built site: links and anchors that lead nowhere, lists that are none, and what it would
+    fetch from elsewhere."""
     texts = {path.relative_to(site).as_posix(): path.read_text(encoding="utf-8") for path in site.rglob("*.html")}
     anchors = {page: set(re.findall(r"\s(?:id|name)=\"?([^\s\">]+)", text)) for page, text in texts.items()}
     for page, text in sorted(texts.items()):

@@ -148,6 +148,17 @@ mod checked {
             self.inner.update_interrupt(interrupt)
         }
 
+        fn settle_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error> {
+            self.writes_of(interrupt.session_id)?;
+            if let Ok(Some(stored)) = self.inner.interrupt(interrupt.interrupt_id) {
+                assert!(
+                    stored.differs_in_outcome_only(interrupt),
+                    "more than its outcome: {stored:?} -> {interrupt:?}"
+                );
+            }
+            self.inner.settle_interrupt(interrupt)
+        }
+
         fn set_aside(&mut self, due: DueKind) -> Result<(), Error> {
             let session = match due {
                 DueKind::Interrupt(interrupt) => self.inner.session_of_interrupt(interrupt)?,

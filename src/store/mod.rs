@@ -360,6 +360,15 @@ pub trait Transaction: Reader + TurnWriter + OutboxWriter + CarriedWriter {
     /// [`Error::SessionNotFound`], [`Error::UnknownInterrupt`].
     fn update_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error>;
 
+    /// The same where nothing changes but what becomes of it ([`Interrupt::differs_in_outcome_only`]): a store need not write
+    /// the rest, nor look at it. Builds for tests refuse what changes more.
+    ///
+    /// # Errors
+    /// Those of [`Transaction::update_interrupt`].
+    fn settle_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error> {
+        self.update_interrupt(interrupt)
+    }
+
     /// It is not due any more, although nothing has come of it: [`Error::Unreadable`] stands in the way.
     fn set_aside(&mut self, due: DueKind) -> Result<(), Error>;
 

@@ -89,6 +89,24 @@ impl Interrupt {
     fn unsnoozed(self) -> Self {
         Self { snoozed_by: None, snoozed_until: None, ..self }
     }
+
+    /// Whether `next` is this one but for what an answer, a decision for always, an expiry, a withdrawal, a claim or a snooze
+    /// makes of it.
+    pub fn differs_in_outcome_only(&self, next: &Self) -> bool {
+        let outcome = Self {
+            status: next.status,
+            value: next.value.clone(),
+            rule: next.rule.clone(),
+            resolved_by: next.resolved_by.clone(),
+            resolved_at: next.resolved_at,
+            claimed_by: next.claimed_by.clone(),
+            claimed_until: next.claimed_until,
+            snoozed_by: next.snoozed_by.clone(),
+            snoozed_until: next.snoozed_until,
+            ..self.clone()
+        };
+        outcome == *next
+    }
 }
 
 #[cfg(test)]
@@ -174,6 +192,15 @@ mod tests {
             assert!(refusals.iter().all(|error| *error == refusals[0]), "{refusals:?}");
         }
         assert_eq!(asked().claim("ada", 1.0, at(1000)), Err(Error::InterruptExpired(at(1000))));
+    }
+
+    #[test]
+    fn whatever_becomes_of_it_nothing_else_of_it_is_another() {
+        let held = claimed().snooze(None, 600.0, at(10)).unwrap();
+        let Ok(Answered::Now(answered)) = held.answer(json!(1), Some("ada"), at(11)) else { panic!("it was refused") };
+        let became = [*answered, held.expire(at(1000)).unwrap(), held.cancel(at(11)).unwrap(), held];
+        assert!(became.iter().all(|became| asked().differs_in_outcome_only(became)), "{became:?}");
+        assert!(!asked().differs_in_outcome_only(&Interrupt { agent: Some("other".to_owned()), ..asked() }));
     }
 
     #[test]

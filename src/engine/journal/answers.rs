@@ -12,13 +12,12 @@ use crate::domain::interrupt::{Answered, Interrupt};
 use crate::domain::journal::Entry;
 use crate::domain::payload::json_size;
 use crate::domain::session::Session;
-use crate::domain::status::Status;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp};
 use crate::engine::journal::closing::close;
 use crate::engine::journal::grants;
 use crate::engine::journal::interrupt_claims::claimer;
-use crate::engine::journal::messages::{keep_reply, reply_scope, stored_reply};
-use crate::engine::journal::prechecks::{MAX_PRECHECKS, PassingLook, Precheck, find};
+use crate::engine::journal::messages::{keep_reply, reply_scope};
+use crate::engine::journal::prechecks::{MAX_PRECHECKS, Precheck, PrecheckInput};
 use crate::engine::journal::turn_claims::WakeOutcome;
 use crate::engine::placement::deliveries::Ticket;
 use crate::engine::ports::dispatch::Delivery;
@@ -39,6 +38,13 @@ struct AnswersCommit {
     /// How the person decided, and what that decided of other calls.
     outcomes: (Vec<DecisionSample>, Vec<DecisionSample>),
     after_commit: AfterCommit,
+}
+
+impl AnswersCommit {
+    /// The request was answered before: nothing is written.
+    fn before(resumed: Resumed, after_commit: AfterCommit) -> Self {
+        Self { resumed, plan: None, resolved: 0, outcomes: Default::default(), after_commit }
+    }
 }
 
 /// How what was appended gets to its turn.
@@ -118,44 +124,32 @@ impl Engine {
         actor: Actor,
         key: Option<IdempotencyKey>,
     ) -> Result<AnswersCommit, Error> {
-        let mut scene = None;
-        if self.may_look_in_passing(&answers) {
-            let (engine, answers, actor, key) = (Arc::clone(self), Arc::clone(&answers), actor.clone(), key.clone());
+        let mut look = None;
+        if !self.may_look_in_passing(&answers) {
+            look = Some(self.precheck(id, &answers, &actor, key.as_ref()).await?);
+        }
+        let mut looks = look.iter().count();
+        loop {
+            let is_last = looks == MAX_PRECHECKS;
+            let (engine, answers_of, by, key) = (Arc::clone(self), Arc::clone(&answers), actor.clone(), key.clone());
             let written = self.store.transact(About::Session(id), move |tx| {
-                match engine.look_in_passing(tx, id, &answers, &actor, key.as_ref())? {
-                    PassingLook::Found(look) => {
-                        let written = engine.write_answers(tx, id, &answers, &actor, key.as_ref(), &look, false)?;
-                        Ok((written, None))
-                    }
-                    PassingLook::TakesTime(scene) => Ok((None, Some(scene))),
-                }
+                engine.write_answers(tx, id, &answers_of, &by, key.as_ref(), look.as_ref(), is_last)
             });
             match written.await? {
-                (Some(written), _) => return Ok(written),
-                (None, read) => scene = read,
+                Ok(written) => return Ok(written),
+                Err(_) if is_last => {
+                    let why = "what the answer is for, or its rules, changed again and again; try again";
+                    return Err(Error::StoreUnavailable(why.to_owned()));
+                }
+                Err(scene) => look = Some(self.precheck_scene(*scene, &answers, &actor).await?),
             }
+            looks += 1;
         }
-        for look in 1..=MAX_PRECHECKS {
-            let found = match scene.take() {
-                Some(scene) => self.precheck_scene(*scene, &answers, &actor).await?,
-                None => self.precheck(id, &answers, &actor, key.as_ref()).await?,
-            };
-            let (engine, answers, actor, key) = (Arc::clone(self), Arc::clone(&answers), actor.clone(), key.clone());
-            let is_last = look == MAX_PRECHECKS;
-            let written = self.store.transact(About::Session(id), move |tx| {
-                engine.write_answers(tx, id, &answers, &actor, key.as_ref(), &found, is_last)
-            });
-            if let Some(written) = written.await? {
-                return Ok(written);
-            }
-        }
-        Err(Error::StoreUnavailable(
-            "what the answer is for, or its rules, changed again and again; try again".to_owned(),
-        ))
     }
 
-    /// `None` where something is not any more as it was when the answers were looked at; nothing is written then. What
-    /// `is_last` says is that nobody looks again: what else a decision for always could settle goes on waiting.
+    /// `Err` with what it has read, and nothing written, where that is to be looked at first: it may take its time, or is
+    /// not any more as it was at the last `look`. What `is_last` says is that nobody looks again: what else a decision for
+    /// always could settle goes on waiting.
     #[allow(clippy::too_many_arguments, reason = "all of a request")]
     fn write_answers(
         &self,
@@ -164,36 +158,29 @@ impl Engine {
         answers: &[Answer],
         actor: &Actor,
         key: Option<&IdempotencyKey>,
-        look: &Precheck,
+        look: Option<&Precheck>,
         is_last: bool,
-    ) -> Result<Option<AnswersCommit>, Error> {
+    ) -> Result<Result<AnswersCommit, Box<PrecheckInput>>, Error> {
         let now = tx.now();
-        let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
-        let scope = reply_scope("resume", &session);
-        if let Some(body) = stored_reply(tx, &scope, key)? {
-            let status = body["status"].as_str().and_then(Status::parse).unwrap_or(session.status());
-            let resumed = Resumed { session_id: id, status, replayed: true };
-            return Ok(Some(AnswersCommit {
-                resumed,
-                plan: None,
-                resolved: 0,
-                outcomes: Default::default(),
-                after_commit: self.telling.after_commit(),
-            }));
-        }
-        self.check_agent(&session)?;
-        let Some(taken) = self.take_answers(tx, &session, answers, actor, look, now)? else { return Ok(None) };
+        let scene = match self.scene(tx, id, answers, key)? {
+            Ok(scene) => scene,
+            Err(resumed) => return Ok(Ok(AnswersCommit::before(resumed, self.telling.after_commit()))),
+        };
+        let in_passing = if look.is_none() { self.look_in_passing(&scene, answers, actor)? } else { None };
+        let Some(look) = look.or(in_passing.as_ref()) else { return Ok(Err(Box::new(scene))) };
+        let Some(taken) = self.take_answers(&scene, answers, actor, look, now)? else {
+            return Ok(Err(Box::new(scene)));
+        };
         let granted: Vec<_> = taken.iter().filter_map(|(_, grant)| grant.clone()).collect();
-        if !is_last && !granted.is_empty() {
-            let pending = tx.pending(id)?;
-            let is_new = |(grant, _): &(Grant, _)| {
-                let mut settled = pending.iter().filter(|asked| grants::may_settle(grant, asked, now));
-                settled.any(|asked| look.lets_sweep(asked, grant).is_none())
-            };
-            if granted.iter().any(is_new) {
-                return Ok(None);
-            }
+        let is_new = |(grant, _): &(Grant, _)| {
+            let mut settled = scene.pending.iter().filter(|asked| grants::may_settle(grant, asked, now));
+            settled.any(|asked| look.lets_sweep(asked, grant).is_none())
+        };
+        if !is_last && granted.iter().any(is_new) {
+            return Ok(Err(Box::new(scene)));
         }
+        let mut session = scene.session;
+        let scope = reply_scope("resume", &session);
         let mut after_commit = self.telling.owed_by(actor);
         let mut deliveries = Vec::new();
         let (mut outcomes, mut by_rule) = (Vec::new(), Vec::new());
@@ -201,7 +188,8 @@ impl Engine {
             let (interrupt, value) = (answered.interrupt_id, answered.value.clone().unwrap_or_default());
             outcomes.push(DecisionSample::of(&answered));
             let entry = Entry::Answer { interrupt_id: interrupt, value: value.clone() };
-            let index = close(tx, &answered, &entry, &mut after_commit, now)?;
+            let (index, next) = close(tx, &session, &answered, &entry, &mut after_commit, now)?;
+            session = next;
             deliveries.push(Delivery::Answer { index, at: now, interrupt, value, by: answered.resolved_by });
         }
         // After all of them: what was decided about one call counts more than what was decided about all.
@@ -209,22 +197,22 @@ impl Engine {
             let lets = |asked: &Interrupt, grant: &Grant| {
                 asked.check_claim(who.as_deref(), now).is_ok() && look.lets_sweep(asked, grant) == Some(true)
             };
-            deliveries.extend(grants::store(tx, id, grant, &lets, &mut after_commit, &mut by_rule, now)?);
+            let (swept, next) = grants::store(tx, &session, grant, &lets, &mut after_commit, &mut by_rule, now)?;
+            deliveries.extend(swept);
+            session = next;
         }
-        let resolved = deliveries.len();
-        let status = tx.session(id)?.map_or(session.status(), |session| session.status());
+        let (resolved, status) = (deliveries.len(), session.status());
         let plan = if resolved > 0 { self.plan_delivery(tx, &session, deliveries, now)? } else { None };
         keep_reply(tx, &scope, key, json!({"status": status}), now)?;
         faults::at(Point::EngineAnswerWritten);
         let resumed = Resumed { session_id: id, status, replayed: resolved == 0 };
-        Ok(Some(AnswersCommit { resumed, plan, resolved, outcomes: (outcomes, by_rule), after_commit }))
+        Ok(Ok(AnswersCommit { resumed, plan, resolved, outcomes: (outcomes, by_rule), after_commit }))
     }
 
     /// What is answered, and what that decides for always, and for whom; `None` where it has to be looked at again.
     fn take_answers(
         &self,
-        tx: &dyn Transaction,
-        session: &Session,
+        scene: &PrecheckInput,
         answers: &[Answer],
         actor: &Actor,
         look: &Precheck,
@@ -232,11 +220,11 @@ impl Engine {
     ) -> Result<Option<Vec<AcceptedAnswer>>, Error> {
         let mut seen = HashSet::new();
         let mut taken = Vec::new();
-        let still_stands = self.still_stands(look, session);
-        for answer in answers {
-            let asked = find(tx, session, &answer.interrupt_id)??;
-            self.check_answerer(&asked, answer, actor, &mut seen, now)?;
-            let (valid, grant) = look.found_about(&asked).filter(|_| still_stands).unzip();
+        let still_stands = self.still_stands(look, &scene.session);
+        for (answer, target) in answers.iter().zip(&scene.asked) {
+            let asked = target.interrupt.as_ref().map_err(Error::clone)?;
+            self.check_answerer(asked, answer, actor, &mut seen, now)?;
+            let (valid, grant) = look.found_about(asked).filter(|_| still_stands).unzip();
             match asked.answer_with(&answer.value, valid.cloned(), actor.name(), now)? {
                 None => return Ok(None),
                 Some(Answered::Before) => {}
@@ -258,11 +246,12 @@ impl Engine {
         now: Timestamp,
     ) -> Result<Option<DeliveryPlan>, Error> {
         let Some(turn) = session.turn() else { return Ok(None) };
-        let turn = tx.turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
-        Ok(Some(if turn.life.is_parked() {
-            DeliveryPlan::Parked(self.wake(tx, &turn, &session.agent, now)?)
+        let life = tx.life(turn)?.ok_or(Error::TurnNotOpen(None))?;
+        Ok(Some(if life.is_parked() {
+            let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
+            DeliveryPlan::Parked(self.wake(tx, &row, &session.agent, now)?)
         } else {
-            let announce = |delivery| Ticket::announce(&self.placement, turn.id, turn.life.epoch, delivery);
+            let announce = |delivery| Ticket::announce(&self.placement, turn, life.epoch, delivery);
             DeliveryPlan::Warm(deliveries.into_iter().map(announce).collect())
         }))
     }

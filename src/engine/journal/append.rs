@@ -85,7 +85,8 @@ struct Writing<'a> {
     turn: TurnId,
     epoch: u64,
     now: Timestamp,
-    session: Session,
+    /// Where a word is about more than the journal; steps are not.
+    session: Option<Session>,
     standing: &'a LiveSnapshot,
     looked: &'a RecordsPrecheck,
     /// Where the turn's own entries of this batch stand.
@@ -163,7 +164,10 @@ impl Engine {
             if !engine.records_still_stand(&looked) {
                 return Ok(AppendAttempt::RulesChanged);
             }
-            let session = tx.session(standing.session)?.ok_or(Error::TurnNotOpen(None))?;
+            let session = match words.iter().any(PreparedRecord::is_of_session) {
+                true => Some(tx.session(standing.session)?.ok_or(Error::TurnNotOpen(None))?),
+                false => None,
+            };
             let (written, now) = (BatchCommit::new(engine.telling.after_commit()), tx.now());
             let mut writing = Writing {
                 engine: &engine,
@@ -191,8 +195,8 @@ impl Engine {
                 }
             }
             writing.own.first().map_or(Ok(()), |first| standing.check_comes_after(*first))?;
-            if writing.written.asked > 0 {
-                engine.telling.show(&mut writing.written.after_commit, writing.tx, writing.session, turn)?;
+            if let Some(session) = writing.session.filter(|_| writing.written.asked > 0) {
+                engine.telling.show(&mut writing.written.after_commit, writing.tx, session, turn)?;
             }
             // The store may say that this has failed although it has not: the attempt after it has to know.
             *mark.lock().unwrap_or_else(PoisonError::into_inner) = writing.mark;
@@ -256,6 +260,12 @@ impl ByRule {
     }
 }
 
+/// # Errors
+/// An internal one, where it was not read.
+fn read(session: &Option<Session>) -> Result<&Session, Error> {
+    session.as_ref().ok_or_else(|| Error::Internal("a session that nobody has read".to_owned()))
+}
+
 /// Whether the error is of one record alone, which the agent is told.
 fn is_refusal(error: &Error) -> bool {
     matches!(error, Error::PayloadTooLarge { .. } | Error::InvalidPayload(_) | Error::InvalidSchema(_))
@@ -312,7 +322,7 @@ impl Writing<'_> {
         let prevents = self.engine.settings.prevent_self_approval;
         let turn = self.turn;
         let counts = |grant: &&Grant| grant.is_for_turn(turn) && grant_counts(grant, sent_by.as_deref(), prevents);
-        let grants: Vec<Grant> = self.session.grants.iter().filter(counts).cloned().collect();
+        let grants: Vec<Grant> = read(&self.session)?.grants.iter().filter(counts).cloned().collect();
         let schema = looked.schema.clone();
         match policy::decide(&ask, &looked.ruling, &grants) {
             Verdict::Person { rule, approvers, ignored, failed } => {
@@ -341,7 +351,7 @@ impl Writing<'_> {
     fn opening(&self, max_payload: usize) -> Opening {
         Opening {
             id: clock::interrupt_id(),
-            session: self.session.id,
+            session: self.standing.session,
             turn: self.turn,
             now: self.now,
             default_ttl: self.engine.settings.interrupt_ttl,
@@ -362,7 +372,7 @@ impl Writing<'_> {
         let interrupt = by_rule.on(Interrupt { sent_by, ..Interrupt::open(ask, schema, opening)? });
         let appended = self.append(&Entry::Ask { step, interrupt_id: id })?;
         self.tx.insert_interrupt(&interrupt)?;
-        self.written.after_commit.tell_of(self.tx, &self.session, &interrupt, self.now)?;
+        self.written.after_commit.tell_of(self.tx, read(&self.session)?, &interrupt, self.now)?;
         self.change(session::Event::InterruptOpened { turn: self.turn, interrupt: id })?;
         self.written.asked += 1;
         self.written.expires_at = match (self.written.expires_at, interrupt.expires_at) {
@@ -390,7 +400,7 @@ impl Writing<'_> {
         if rule != policy::DEFAULT {
             let interrupt = interrupt.decided(&decision, rule, by.clone(), self.now);
             self.tx.insert_interrupt(&interrupt)?;
-            self.written.after_commit.tell_of(self.tx, &self.session, &interrupt, self.now)?;
+            self.written.after_commit.tell_of(self.tx, read(&self.session)?, &interrupt, self.now)?;
             let grant = Grant::new(
                 clock::grant_id(),
                 interrupt.scope(),
@@ -400,9 +410,10 @@ impl Writing<'_> {
                 self.now,
             );
             if let Some(grant) = grant.map(|grant| grant.ends_with(self.turn)) {
-                self.written.after_commit.record(self.tx, Deed::granted(&grant, self.session.id), self.now)?;
-                self.session = self.session.granted(grant, self.now);
-                self.tx.update_session(&self.session)?;
+                self.written.after_commit.record(self.tx, Deed::granted(&grant, self.standing.session), self.now)?;
+                let session = read(&self.session)?.granted(grant, self.now);
+                self.tx.update_session(&session)?;
+                self.session = Some(session);
             }
             self.written.decided.push(DecisionSample::of(&interrupt));
         }
@@ -414,13 +425,13 @@ impl Writing<'_> {
         let of_turn = self.tx.interrupt(id)?.filter(|interrupt| interrupt.turn_id == self.turn);
         let Some(cancelled) = of_turn.and_then(|interrupt| interrupt.cancel(self.now)) else { return Ok(()) };
         self.append(&Entry::Withdraw { interrupt_id: id })?;
-        self.tx.update_interrupt(&cancelled)?;
-        self.written.after_commit.tell_of(self.tx, &self.session, &cancelled, self.now)?;
+        self.tx.settle_interrupt(&cancelled)?;
+        self.written.after_commit.tell_of(self.tx, read(&self.session)?, &cancelled, self.now)?;
         self.change(session::Event::InterruptClosed { turn: self.turn, interrupt: id })
     }
 
     fn change(&mut self, event: session::Event) -> Result<(), Error> {
-        self.session = self.written.after_commit.change(self.tx, &self.session, event, self.now)?;
+        self.session = Some(self.written.after_commit.change(self.tx, read(&self.session)?, event, self.now)?);
         Ok(())
     }
 
@@ -444,16 +455,16 @@ impl Writing<'_> {
         if overtaken {
             return Ok(());
         }
-        let something_wakes_it = wake_at.is_some() || !self.session.pending().is_empty();
+        let asks = !read(&self.session)?.pending().is_empty();
+        let something_wakes_it = wake_at.is_some() || asks;
         let index = self.append(pause)?.index;
         let pause = Pause { index, wake_at, can_be_parked: can_replay && something_wakes_it };
-        let asks = !self.session.pending().is_empty();
         let after_pause = self.engine.host.after_pause(asks, can_replay);
         self.written.cannot_wait = after_pause == AfterPause::Fails;
         if pause.can_be_parked && after_pause == AfterPause::IsParked {
             self.tx.park_turn(self.turn, self.epoch, wake_at, self.standing.worked_ms())?;
             self.written.is_parked = true;
-            self.written.outcome = self.engine.host.outcome(self.tx, self.session.id, self.turn)?;
+            self.written.outcome = self.engine.host.outcome(self.tx, self.standing.session, self.turn)?;
             faults::at(Point::EngineParkedAtOnce);
         }
         self.written.pause = Some(pause);

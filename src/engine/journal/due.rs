@@ -94,7 +94,8 @@ impl Engine {
             };
             let session = tx.session(expired.session_id)?.ok_or(Error::SessionNotFound)?;
             let mut after_commit = engine.telling.after_commit();
-            let index = close(tx, &expired, &Entry::Expire { interrupt_id: id }, &mut after_commit, now)?;
+            let (index, session) =
+                close(tx, &session, &expired, &Entry::Expire { interrupt_id: id }, &mut after_commit, now)?;
             let delivery = Delivery::Expired { index, at: now, interrupt: id };
             let plan = engine.plan_delivery(tx, &session, vec![delivery], now)?;
             faults::at(Point::EngineExpireWritten);

@@ -8,6 +8,7 @@ use crate::domain::decision::Decision;
 use crate::domain::grant::Grant;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::Entry;
+use crate::domain::session::Session;
 use crate::domain::{Error, GrantId, SessionId, Timestamp, answer};
 use crate::engine::journal::closing::close;
 use crate::engine::ports::dispatch::Delivery;
@@ -73,18 +74,18 @@ pub(in crate::engine) fn settled_by(grant: &Grant, asked: &Interrupt, now: Times
 }
 
 /// Stores a grant and answers with it whatever else the session asks that it is for and `lets` says so of. What is stored
-/// in the same request with an answer of its own is not asked any more by then.
+/// in the same request with an answer of its own is not asked any more by then. What becomes of `session` is there, too.
 pub(in crate::engine) fn store(
     tx: &mut dyn Transaction,
-    id: SessionId,
+    session: &Session,
     grant: Grant,
     lets: &dyn Fn(&Interrupt, &Grant) -> bool,
     after_commit: &mut AfterCommit,
     outcomes: &mut Vec<DecisionSample>,
     now: Timestamp,
-) -> Result<Vec<Delivery>, Error> {
-    let decision = grant.decision();
-    let session = tx.session(id)?.ok_or(Error::SessionNotFound)?.granted(grant.clone(), now);
+) -> Result<(Vec<Delivery>, Session), Error> {
+    let (id, decision) = (session.id, grant.decision());
+    let mut session = session.granted(grant.clone(), now);
     tx.update_session(&session)?;
     after_commit.record(tx, Deed::granted(&grant, id), now)?;
     let mut deliveries = Vec::new();
@@ -96,8 +97,9 @@ pub(in crate::engine) fn store(
         outcomes.push(DecisionSample::of(&settled));
         let (interrupt, value) = (settled.interrupt_id, decision.to_value());
         let entry = Entry::Answer { interrupt_id: interrupt, value: value.clone() };
-        let index = close(tx, &settled, &entry, after_commit, now)?;
+        let (index, next) = close(tx, &session, &settled, &entry, after_commit, now)?;
+        session = next;
         deliveries.push(Delivery::Answer { index, at: now, interrupt, value, by: settled.resolved_by });
     }
-    Ok(deliveries)
+    Ok((deliveries, session))
 }

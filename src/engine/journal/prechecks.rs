@@ -26,7 +26,7 @@ use crate::engine::Engine;
 use crate::engine::journal::grants;
 use crate::engine::journal::interrupt_claims::claimer;
 use crate::engine::journal::messages::{reply_scope, stored_reply};
-use crate::engine::telling::view::{Answer, IdempotencyKey};
+use crate::engine::telling::view::{Answer, IdempotencyKey, Resumed};
 use crate::faults::Rule as Kept;
 use crate::store::{Reader, StoreExt};
 
@@ -58,24 +58,18 @@ pub(in crate::engine) struct Precheck {
 /// What was found about one answer.
 #[derive(Debug)]
 struct CheckedAnswer {
-    asked: Interrupt,
+    asked: Arc<Interrupt>,
     valid: Valid,
     grant: Option<Grant>,
 }
 
-/// What a look inside of the transaction came to.
-pub(in crate::engine) enum PassingLook {
-    Found(Precheck),
-    /// Nothing yet: it is to be looked at apart, on this.
-    TakesTime(Box<PrecheckInput>),
-}
-
 /// What is in the store for a look.
 pub(in crate::engine) struct PrecheckInput {
-    session: Session,
-    asked: Vec<AnswerTarget>,
+    pub(in crate::engine) session: Session,
+    /// What each of the answers is for.
+    pub(in crate::engine) asked: Vec<AnswerTarget>,
     /// What else the session asks, where it may be settled too.
-    pending: Vec<Interrupt>,
+    pub(in crate::engine) pending: Vec<Interrupt>,
 }
 
 impl PrecheckInput {
@@ -87,8 +81,8 @@ impl PrecheckInput {
 }
 
 /// What one answer is for.
-struct AnswerTarget {
-    interrupt: Result<Interrupt, Error>,
+pub(in crate::engine) struct AnswerTarget {
+    pub(in crate::engine) interrupt: Result<Arc<Interrupt>, Error>,
     /// Whether the answer would let a tool run.
     is_tool: bool,
 }
@@ -121,8 +115,8 @@ impl Engine {
         let (engine, of, key) = (Arc::clone(self), Arc::clone(answers), key.cloned());
         let scene = self.store.query(move |reader| engine.scene(reader, id, &of, key.as_ref()));
         match scene.await? {
-            Some(scene) => self.precheck_scene(scene, answers, actor).await,
-            None => Ok(Precheck::default()),
+            Ok(scene) => self.precheck_scene(scene, answers, actor).await,
+            Err(_) => Ok(Precheck::default()),
         }
     }
 
@@ -138,7 +132,7 @@ impl Engine {
     ) -> Result<Precheck, Error> {
         let server = self.access.server_rules();
         if scene.is_soon_judged(answers, &server) {
-            return self.judge(scene, answers, actor, server, answer::check);
+            return self.judge(&scene, answers, actor, server, answer::check);
         }
         // No more of them at once than there are processors: the rest is for everybody else.
         let working = Arc::clone(&self.journal.prechecking).acquire_owned().await;
@@ -146,7 +140,7 @@ impl Engine {
         let (engine, answers, actor) = (Arc::clone(self), Arc::clone(answers), actor.clone());
         let judged = tokio::task::spawn_blocking(move || {
             let _working = working;
-            engine.judge(scene, &answers, &actor, server, answer::check)
+            engine.judge(&scene, &answers, &actor, server, answer::check)
         });
         judged.await.unwrap_or_else(|error| Err(Error::Internal(error.to_string())))
     }
@@ -157,40 +151,37 @@ impl Engine {
         !self.access.server_rules().have_expressions() && answers.iter().all(is_small)
     }
 
-    /// Looks at the answers of a request inside of the transaction that writes them, where that takes no time.
+    /// Looks at the answers of a request inside of the transaction that writes them, on what that has read; `None` where it
+    /// may take its time.
     ///
     /// # Errors
     /// Why they are not taken.
     pub(in crate::engine) fn look_in_passing(
         &self,
-        reader: &dyn Reader,
-        id: SessionId,
+        scene: &PrecheckInput,
         answers: &[Answer],
         actor: &Actor,
-        key: Option<&IdempotencyKey>,
-    ) -> Result<PassingLook, Error> {
-        let Some(scene) = self.scene(reader, id, answers, key)? else {
-            return Ok(PassingLook::Found(Precheck::default()));
-        };
+    ) -> Result<Option<Precheck>, Error> {
         let server = self.access.server_rules();
         // The rules of a session are compiled where nobody has asked them yet.
         if !scene.session.rules.is_empty() || !scene.is_soon_judged(answers, &server) {
-            return Ok(PassingLook::TakesTime(Box::new(scene)));
+            return Ok(None);
         }
-        self.judge(scene, answers, actor, server, answer::check_in_passing).map(PassingLook::Found)
+        self.judge(scene, answers, actor, server, answer::check_in_passing).map(Some)
     }
 
-    /// Reads what there is to look at; `None` where the request was answered before.
-    fn scene(
+    /// Reads what there is to look at, and to write about; `Err` with the reply where the request was answered before.
+    pub(in crate::engine) fn scene(
         &self,
         reader: &dyn Reader,
         id: SessionId,
         answers: &[Answer],
         key: Option<&IdempotencyKey>,
-    ) -> Result<Option<PrecheckInput>, Error> {
+    ) -> Result<Result<PrecheckInput, Resumed>, Error> {
         let session = reader.session(id)?.ok_or(Error::SessionNotFound)?;
-        if stored_reply(reader, &reply_scope("resume", &session), key)?.is_some() {
-            return Ok(None);
+        if let Some(body) = stored_reply(reader, &reply_scope("resume", &session), key)? {
+            let status = body["status"].as_str().and_then(Status::parse).unwrap_or(session.status());
+            return Ok(Err(Resumed { session_id: id, status, replayed: true }));
         }
         self.check_agent(&session)?;
         let mut asked = Vec::with_capacity(answers.len());
@@ -200,40 +191,40 @@ impl Engine {
                 Ok(interrupt) if interrupt.kind == UNKNOWN_OUTCOME => is_about_a_tool(reader, interrupt)?,
                 _ => true,
             };
-            asked.push(AnswerTarget { interrupt, is_tool });
+            asked.push(AnswerTarget { interrupt: interrupt.map(Arc::new), is_tool });
         }
         let may_sweep = answers.iter().any(|answer| answer.value["always"] == true);
         let pending = if may_sweep { reader.pending(id)? } else { Vec::new() };
-        Ok(Some(PrecheckInput { session, asked, pending }))
+        Ok(Ok(PrecheckInput { session, asked, pending }))
     }
 
     /// May take its time, as `check` may and the rules may.
     fn judge(
         &self,
-        scene: PrecheckInput,
+        scene: &PrecheckInput,
         answers: &[Answer],
         actor: &Actor,
         server: Arc<Rules>,
         check: Check,
     ) -> Result<Precheck, Error> {
         let PrecheckInput { session, asked, pending } = scene;
-        let (now, own) = (self.now(), self.access.session_rules(&session));
+        let (now, own) = (self.now(), self.access.session_rules(session));
         let standing = RuleSets { session: &own, server: &server };
         let mut seen = HashSet::new();
         let (mut found, mut sweeps) = (HashMap::new(), HashMap::new());
         for (answer, AnswerTarget { interrupt, is_tool }) in answers.iter().zip(asked) {
-            let asked = interrupt?;
-            self.check_answerer(&asked, answer, actor, &mut seen, now)?;
+            let asked = interrupt.as_ref().map_err(Error::clone)?;
+            self.check_answerer(asked, answer, actor, &mut seen, now)?;
             if asked.answer_with(&answer.value, None, actor.name(), now)?.is_some() {
                 continue;
             }
-            let valid = check((&asked).into(), answer.value.clone(), self.access.schemas())
+            let valid = check(asked.as_ref().into(), answer.value.clone(), self.access.schemas())
                 .map_err(|error| at(&answer.place, error))?;
             let answered = asked.answer_with(&answer.value, Some(valid.clone()), actor.name(), now)?;
             let Some(Answered::Now(answered)) = answered else { continue };
-            policy::objection(&answered, standing, Some(actor), is_tool).map_err(|error| at(&answer.place, error))?;
+            policy::objection(&answered, standing, Some(actor), *is_tool).map_err(|error| at(&answer.place, error))?;
             let grant = grants::granted_by(&answered, actor.name(), now);
-            found.insert(asked.interrupt_id, CheckedAnswer { asked, valid, grant });
+            found.insert(asked.interrupt_id, CheckedAnswer { asked: Arc::clone(asked), valid, grant });
         }
         for grant in found.values().filter_map(|found| found.grant.as_ref()) {
             for other in pending.iter().filter(|other| grants::may_settle(grant, other, now)) {
@@ -242,7 +233,7 @@ impl Engine {
                 sweeps.insert((other.interrupt_id, grant.decision().kind()), lets);
             }
         }
-        Ok(Precheck { own: session.rules, server, found, sweeps })
+        Ok(Precheck { own: session.rules.clone(), server, found, sweeps })
     }
 
     /// Whether what was found by a look still stands: what it was about, and the rules that it asked.
@@ -273,11 +264,7 @@ impl Engine {
 ///
 /// # Errors
 /// The store's.
-pub(in crate::engine) fn find(
-    reader: &dyn Reader,
-    session: &Session,
-    id: &str,
-) -> Result<Result<Interrupt, Error>, Error> {
+fn find(reader: &dyn Reader, session: &Session, id: &str) -> Result<Result<Interrupt, Error>, Error> {
     let found = match id.parse::<InterruptId>() {
         Ok(id) => reader.interrupt(id)?.filter(|interrupt| interrupt.session_id == session.id),
         Err(_) => None,

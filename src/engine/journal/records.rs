@@ -93,6 +93,16 @@ pub(super) enum PreparedRecord {
     Waiting { seen: Option<u64>, wake_at: Option<Timestamp>, pause: Entry },
 }
 
+impl PreparedRecord {
+    /// Whether the session says what becomes of it, or becomes another by it.
+    pub fn is_of_session(&self) -> bool {
+        match self {
+            Self::Ask { .. } | Self::Withdraw { .. } | Self::Waiting { .. } => true,
+            Self::Entry(_) | Self::Told => false,
+        }
+    }
+}
+
 impl From<Record> for PreparedRecord {
     fn from(record: Record) -> Self {
         match record {

@@ -132,18 +132,21 @@ impl Engine {
 
     fn begin_state(&self, tx: &mut dyn Transaction, state: &RunState, now: Timestamp) -> Result<Begun, Error> {
         let mut after_commit = self.telling.after_commit();
-        let is_new = match tx.session(state.session)? {
-            None => true,
-            Some(session) => !catch_up(tx, &session, state, &mut after_commit, now)?,
+        let caught_up = match tx.session(state.session)? {
+            None => None,
+            Some(session) => catch_up(tx, session, state, &mut after_commit, now)?,
         };
-        if is_new {
-            let state = state.expired(now);
-            insert(tx, &state, &self.settings.agent, now)?;
-            record_imported(tx, &after_commit, &state, now)?;
-        } else {
-            for expired in tx.pending(state.session)?.iter().filter_map(|pending| pending.expire(now)) {
-                let entry = Entry::Expire { interrupt_id: expired.interrupt_id };
-                close(tx, &expired, &entry, &mut after_commit, now)?;
+        match caught_up {
+            None => {
+                let state = state.expired(now);
+                insert(tx, &state, &self.settings.agent, now)?;
+                record_imported(tx, &after_commit, &state, now)?;
+            }
+            Some(mut session) => {
+                for expired in tx.pending(state.session)?.iter().filter_map(|pending| pending.expire(now)) {
+                    let entry = Entry::Expire { interrupt_id: expired.interrupt_id };
+                    (_, session) = close(tx, &session, &expired, &entry, &mut after_commit, now)?;
+                }
             }
         }
         let row = tx.turn(state.turn)?.ok_or(Error::TurnNotOpen(None))?;
@@ -227,21 +230,21 @@ fn read_state(
     Ok(Some(state.with_context_apart()))
 }
 
-/// Brings what the store has of the state's turn up to the state: whether it has any.
+/// Brings what the store has of the state's turn up to the state: the session from then on, if there is any of it.
 ///
 /// # Errors
 /// [`Error::AlreadyResumed`] where the turn, or its session, has gone on since.
 fn catch_up(
     tx: &mut dyn Transaction,
-    session: &Session,
+    mut session: Session,
     state: &RunState,
     after_commit: &mut AfterCommit,
     now: Timestamp,
-) -> Result<bool, Error> {
+) -> Result<Option<Session>, Error> {
     let Some(row) = tx.turn(state.turn)? else {
         let is_where_it_was =
             session.turn().is_none() && session.retry().is_none() && tx.messages(session.id)? == state.messages;
-        return if is_where_it_was { Ok(false) } else { Err(Error::AlreadyResumed) };
+        return if is_where_it_was { Ok(None) } else { Err(Error::AlreadyResumed) };
     };
     let is_suspended = session.retry().is_some_and(|retry| retry.turn == row.id);
     if session.turn() != Some(row.id) && !is_suspended {
@@ -251,26 +254,25 @@ fn catch_up(
     let Some(new) = state.journal.strip_prefix(stored.as_slice()) else { return Err(Error::AlreadyResumed) };
     if is_suspended {
         tx.reopen_turn(row.id)?;
-        after_commit.change(tx, session, session::Event::TurnReopened { turn: row.id }, now)?;
+        session = after_commit.change(tx, &session, session::Event::TurnReopened { turn: row.id }, now)?;
     }
     for RecordedEntry { at, entry } in new {
         let Entry::Answer { interrupt_id, .. } = entry else { return Err(Error::AlreadyResumed) };
         let of_state = state.interrupts.iter().find(|answered| answered.interrupt_id == *interrupt_id);
         let answered = of_state.ok_or(Error::AlreadyResumed)?;
-        close(tx, answered, entry, after_commit, *at)?;
-    }
-    if let Some(session) = tx.session(session.id)? {
-        let is_new = |grant: &&Grant| session.grants.iter().all(|known| known.grant_id != grant.grant_id);
-        let granted = state
-            .grants
-            .iter()
-            .filter(is_new)
-            .fold(session.clone(), |session, grant| session.granted(grant.clone(), now));
-        if granted.grants != session.grants {
-            tx.update_session(&granted)?;
+        let stored = tx.interrupt(*interrupt_id)?;
+        if !stored.is_some_and(|stored| stored.differs_in_outcome_only(answered)) {
+            tx.update_interrupt(answered)?;
         }
+        (_, session) = close(tx, &session, answered, entry, after_commit, *at)?;
     }
-    Ok(true)
+    let is_new = |grant: &&Grant| session.grants.iter().all(|known| known.grant_id != grant.grant_id);
+    let granted =
+        state.grants.iter().filter(is_new).fold(session.clone(), |session, grant| session.granted(grant.clone(), now));
+    if granted.grants != session.grants {
+        tx.update_session(&granted)?;
+    }
+    Ok(Some(granted))
 }
 
 /// The entry as a state holds it.

@@ -25,6 +25,7 @@ mod restarts;
 mod retries;
 mod scans;
 mod spoiled;
+mod statements;
 mod steps;
 mod stopping;
 mod storm;

@@ -1,6 +1,6 @@
 //! Connections: how they are opened, and which of SQLite's errors mean that one cannot be trusted any more.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::path::Path;
 use std::time::Duration;
 
@@ -10,6 +10,7 @@ use rusqlite::types::{FromSqlError, ValueRef};
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 use super::path::with_suffix;
+use super::turns::FoundTurn;
 use crate::domain::search::Needle;
 use crate::domain::{Error, SessionId, naming};
 use crate::faults::Rule;
@@ -166,12 +167,14 @@ pub(super) struct Handle<'c> {
     pub(super) forms: &'c KeptForms,
     /// Where the session is that was looked up last: most jobs are about one.
     pub(super) session: Cell<Option<(SessionId, u64)>>,
+    /// The turn that was looked up last, as it stands: so are most jobs about one.
+    pub(super) turn: RefCell<Option<FoundTurn>>,
     fault: Cell<bool>,
 }
 
 impl<'c> Handle<'c> {
     pub(super) fn new(connection: &'c Connection, forms: &'c KeptForms) -> Self {
-        Self { connection, forms, session: Cell::new(None), fault: Cell::new(false) }
+        Self { connection, forms, session: Cell::new(None), turn: RefCell::new(None), fault: Cell::new(false) }
     }
 
     /// Whether a statement of the job met a fault of the file, or the transaction around the job is gone.

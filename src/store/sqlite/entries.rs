@@ -3,24 +3,25 @@
 use rusqlite::params;
 
 use super::connection::Handle;
-use super::rows::{self, Cells as _};
-use super::sql;
+use super::rows;
 use crate::domain::journal::Entry;
-use crate::domain::{Error, Timestamp};
+use crate::domain::{Error, Timestamp, TurnId};
 use crate::faults::{self, Point};
 use crate::store::rows::entries::EntryColumns;
 pub(super) use crate::store::rows::entries::{recorded, step, told};
 
 impl Handle<'_> {
-    /// Appends to the journal of the turn in row `turn`, by `journal/append.sql` or `journal/append_told.sql`: the entry's
-    /// index.
-    pub(super) fn append_entry(&self, sql: &str, turn: i64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
+    /// Appends to the journal of the turn in row `turn` at its next place, by `journal/append.sql` or
+    /// `journal/append_told.sql`: the entry's index.
+    pub(super) fn append_entry(
+        &self,
+        sql: &str,
+        id: TurnId,
+        (turn, index): (i64, u64),
+        entry: &Entry,
+        now: Timestamp,
+    ) -> Result<u64, Error> {
         let columns = EntryColumns::of(entry)?;
-        // Asked for apart: to insert what is selected from the same table, or to have a column returned, SQLite makes a
-        // table in between, which takes longer than all the rest.
-        let index = self
-            .one("journal", sql!("journal/next"), [turn], |cells| cells.number())?
-            .ok_or_else(|| Error::Internal("the journal has no next place".to_owned()))?;
         let params = params![
             turn,
             rows::integer(index),
@@ -37,6 +38,7 @@ impl Handle<'_> {
         faults::at(Point::StoreBeforeAppend);
         self.execute(sql, params)?;
         faults::at(Point::StoreAfterAppend);
+        self.change_found(id, |found| found.next = index + 1);
         Ok(index)
     }
 }

@@ -24,6 +24,8 @@ mod readers;
 mod reading;
 mod rows;
 #[cfg(test)]
+pub(crate) mod statements;
+#[cfg(test)]
 mod tests;
 mod trouble;
 mod turns;

@@ -43,12 +43,12 @@ impl Handle<'_> {
 
 impl OutboxReader for Handle<'_> {
     fn webhook_of_turn(&self, id: TurnId) -> Result<Option<Webhook>, Error> {
-        match self.one("turns", sql!("turns/webhook"), [id.0.as_bytes()], |cells| cells.json_or_none()) {
+        match self.found_turn(id, |found| found.webhook.clone())?.unwrap_or(Ok(None)) {
             Err(Error::Unreadable(why)) => {
                 tracing::error!(why, "nobody can be told of a turn, since its webhook cannot be read");
                 Ok(None)
             }
-            read => Ok(read?.flatten()),
+            read => read,
         }
     }
 

@@ -31,6 +31,8 @@ impl Handle<'_> {
         params: impl Params,
         mut read: impl FnMut(&mut SqliteCells<'_, '_>) -> Result<T, Error>,
     ) -> Result<Vec<T>, Error> {
+        #[cfg(test)]
+        super::statements::reads(table, sql);
         let mut statement = self.connection.prepare_cached(sql).map_err(|error| self.error(&error))?;
         let mut rows = statement.query(params).map_err(|error| self.error(&error))?;
         let mut items = Vec::new();
@@ -60,6 +62,8 @@ impl Handle<'_> {
         params: impl Params,
         mut read: impl FnMut(&mut SqliteCells<'_, '_>) -> Result<Option<T>, Error>,
     ) -> Result<Option<T>, Error> {
+        #[cfg(test)]
+        super::statements::reads(table, sql);
         let mut statement = self.connection.prepare_cached(sql).map_err(|error| self.error(&error))?;
         let mut rows = statement.query(params).map_err(|error| self.error(&error))?;
         while let Some(row) = rows.next().map_err(|error| self.error(&error))? {
@@ -209,7 +213,7 @@ impl Reader for Handle<'_> {
     }
 
     fn life(&self, turn: TurnId) -> Result<Option<Life>, Error> {
-        Ok(self.stored_life(turn)?.map(|(_, life)| life))
+        self.found_turn(turn, |found| found.life.clone())?.transpose()
     }
 
     fn last_turn(&self, session: SessionId) -> Result<Option<Turn>, Error> {
@@ -222,7 +226,7 @@ impl Reader for Handle<'_> {
     }
 
     fn sender_of_turn(&self, id: TurnId) -> Result<Option<String>, Error> {
-        Ok(self.one("turns", sql!("turns/sender"), [id.0.as_bytes()], |cells| cells.plain())?.flatten())
+        self.found_turn(id, |found| found.sent_by.clone())?.unwrap_or(Ok(None))
     }
 
     fn session_of_interrupt(&self, id: InterruptId) -> Result<Option<SessionId>, Error> {

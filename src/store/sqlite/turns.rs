@@ -3,49 +3,79 @@
 use rusqlite::params;
 
 use super::connection::Handle;
-use super::rows::{self, Cells as _, StateColumns};
+use super::rows::{self, Cells as _, SqliteCells, StateColumns};
 use super::sql;
 use crate::domain::cluster::routing::TurnCode;
-use crate::domain::turn::{Life, TurnState};
+use crate::domain::turn::Life;
+use crate::domain::webhook::Webhook;
 use crate::domain::{Error, TurnId};
 use crate::faults::{self, Point};
 use crate::store::Reader;
 use crate::store::record::Turn;
 use crate::store::turns::{TurnWriter, check_owner};
 
+/// A turn as a job has found it, and changed it since: what is asked for again is not read again. A cell that cannot be
+/// read is the trouble of whoever asks for that one.
+pub(super) struct FoundTurn {
+    id: TurnId,
+    /// Where its row is.
+    pub(super) seq: i64,
+    /// The next place in its journal.
+    pub(super) next: u64,
+    pub(super) sent_by: Result<Option<String>, Error>,
+    pub(super) webhook: Result<Option<Webhook>, Error>,
+    pub(super) life: Result<Life, Error>,
+}
+
+impl FoundTurn {
+    /// A row of `turns/found.sql`.
+    fn read(id: TurnId, cells: &mut SqliteCells<'_, '_>) -> Result<Self, Error> {
+        Ok(Self {
+            id,
+            seq: cells.plain()?,
+            next: cells.number()?,
+            sent_by: cells.plain(),
+            webhook: cells.json_or_none(),
+            life: rows::life(cells),
+        })
+    }
+}
+
 impl Handle<'_> {
-    /// Where a turn's row is, and how the turn stands.
-    pub(super) fn stored_life(&self, id: TurnId) -> Result<Option<(i64, Life)>, Error> {
-        self.one("turns", sql!("turns/life"), [id.0.as_bytes()], |cells| Ok((cells.plain()?, rows::life(cells)?)))
+    /// What `look` sees in a turn's row; `None` where there is none.
+    pub(super) fn found_turn<T>(&self, id: TurnId, look: impl FnOnce(&FoundTurn) -> T) -> Result<Option<T>, Error> {
+        if let Some(found) = self.turn.borrow().as_ref().filter(|found| found.id == id) {
+            return Ok(Some(look(found)));
+        }
+        let found = self.one("turns", sql!("turns/found"), [id.0.as_bytes()], |cells| FoundTurn::read(id, cells))?;
+        let seen = found.as_ref().map(look);
+        self.turn.replace(found);
+        Ok(seen)
     }
 
-    /// Where the row of an open turn is.
-    pub(super) fn open_turn(&self, id: TurnId) -> Result<i64, Error> {
-        self.owner_of(id).map(|(turn, _)| turn)
+    /// Notes what the job has changed of a turn, where it may ask for that again.
+    pub(super) fn change_found(&self, id: TurnId, change: impl FnOnce(&mut FoundTurn)) {
+        if let Some(found) = self.turn.borrow_mut().as_mut().filter(|found| found.id == id) {
+            change(found);
+        }
+    }
+
+    /// Where the row of an open turn is, and the next place in its journal.
+    pub(super) fn open_turn(&self, id: TurnId) -> Result<(i64, u64), Error> {
+        self.place_of(id, Life::check_open)
     }
 
     /// The same, for its owner at `epoch` only.
-    pub(super) fn owned_turn(&self, id: TurnId, epoch: u64) -> Result<i64, Error> {
-        let (turn, life) = self.owner_of(id)?;
-        check_owner(&life, epoch)?;
-        Ok(turn)
+    pub(super) fn owned_turn(&self, id: TurnId, epoch: u64) -> Result<(i64, u64), Error> {
+        self.place_of(id, |life| check_owner(life, epoch))
     }
 
-    /// Where the row of an open turn is, and as much of how it stands as says who owns it. Three cells and not all of them:
-    /// every append asks for it.
-    fn owner_of(&self, id: TurnId) -> Result<(i64, Life), Error> {
-        let open = self.one("turns", sql!("turns/open"), [id.0.as_bytes()], |cells| {
-            let (turn, epoch) = (cells.plain()?, cells.number()?);
-            let state = if cells.plain()? { TurnState::Parked { wake_at: None } } else { TurnState::UnderWay };
-            Ok((turn, Life { epoch, state, ..Life::default() }))
-        })?;
-        if let Some(open) = open {
-            return Ok(open);
-        }
-        // It is closed, and the domain says how.
-        let (turn, life) = self.stored_life(id)?.ok_or(Error::TurnNotOpen(None))?;
-        life.check_open()?;
-        Ok((turn, life))
+    fn place_of(&self, id: TurnId, check: impl FnOnce(&Life) -> Result<(), Error>) -> Result<(i64, u64), Error> {
+        let place = |found: &FoundTurn| {
+            check(found.life.as_ref().map_err(Error::clone)?)?;
+            Ok((found.seq, found.next))
+        };
+        self.found_turn(id, place)?.ok_or(Error::TurnNotOpen(None))?
     }
 }
 
@@ -58,6 +88,14 @@ impl TurnWriter for Handle<'_> {
         if self.execute(sql!("turns/insert"), params)? == 0 {
             return Err(Error::Internal(format!("turn {} is stored already", turn.id)));
         }
+        self.turn.replace(Some(FoundTurn {
+            id: turn.id,
+            seq: self.connection.last_insert_rowid(),
+            next: 0,
+            sent_by: Ok(turn.sent_by.clone()),
+            webhook: Ok(turn.webhook.clone()),
+            life: Ok(Life::default()),
+        }));
         faults::at(Point::StoreTurnInserted);
         Ok(())
     }
@@ -80,7 +118,9 @@ impl TurnWriter for Handle<'_> {
             state.suspended_code,
             state.todo,
         ];
-        self.execute(sql!("turns/write_life"), params).map(drop)
+        self.execute(sql!("turns/write_life"), params)?;
+        self.change_found(turn, |found| found.life = Ok(life.clone()));
+        Ok(())
     }
 
     fn hold_interrupts(&mut self, turn: TurnId) -> Result<(), Error> {

@@ -22,6 +22,8 @@ use crate::store::{Reader, Transaction};
 impl Handle<'_> {
     /// Runs `sql`: how many rows it changed.
     pub(super) fn execute(&self, sql: &str, params: impl Params) -> Result<usize, Error> {
+        #[cfg(test)]
+        super::statements::writes(sql);
         let mut statement = self.connection.prepare_cached(sql).map_err(|error| self.error(&error))?;
         statement.execute(params).map_err(|error| self.error(&error))
     }
@@ -95,26 +97,6 @@ impl Handle<'_> {
         )
     }
 
-    /// Writes what has become of an interrupt of which nothing else changes, and so leaves most of its indexes alone.
-    fn settle_interrupt(&self, interrupt: &Interrupt) -> Result<(), Error> {
-        let session = self.require_session(interrupt.session_id)?;
-        let params = params![
-            interrupt.interrupt_id.0.as_bytes(),
-            interrupt.status.as_str(),
-            rows::json_or_none(interrupt.value.as_ref())?,
-            interrupt.resolved_by,
-            interrupt.resolved_at.map(Timestamp::millis),
-            self.due_at(interrupt, session)?,
-            interrupt.claimed_by,
-            interrupt.claimed_until.map(Timestamp::millis),
-            interrupt.snoozed_by,
-            interrupt.snoozed_until.map(Timestamp::millis),
-        ];
-        self.execute(sql!("interrupts/settle"), params)?;
-        faults::at(Point::StoreInterruptSettled);
-        Ok(())
-    }
-
     fn write_session(&self, sql: &str, session: &Session) -> Result<usize, Error> {
         let phase = PhaseColumns::of(&session.phase)?;
         self.execute(
@@ -171,6 +153,7 @@ impl Transaction for Handle<'_> {
 
     fn delete_session(&mut self, id: SessionId) -> Result<bool, Error> {
         self.session.set(None);
+        self.turn.replace(None);
         self.keep_number()?;
         Ok(self.execute(sql!("sessions/delete"), [id.0.as_bytes()])? > 0)
     }
@@ -184,14 +167,32 @@ impl Transaction for Handle<'_> {
     }
 
     fn update_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error> {
-        let stored = self.interrupt(interrupt.interrupt_id)?;
-        if stored.is_some_and(|stored| differ_in_outcome_only(&stored, interrupt)) {
-            return self.settle_interrupt(interrupt);
-        }
         match self.write_interrupt(sql!("interrupts/update"), interrupt)? {
             0 => Err(Error::UnknownInterrupt(interrupt.interrupt_id.to_string())),
             _ => Ok(()),
         }
+    }
+
+    fn settle_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error> {
+        let session = self.require_session(interrupt.session_id)?;
+        let params = params![
+            interrupt.interrupt_id.0.as_bytes(),
+            interrupt.status.as_str(),
+            rows::json_or_none(interrupt.value.as_ref())?,
+            interrupt.resolved_by,
+            interrupt.resolved_at.map(Timestamp::millis),
+            self.due_at(interrupt, session)?,
+            interrupt.claimed_by,
+            interrupt.claimed_until.map(Timestamp::millis),
+            interrupt.snoozed_by,
+            interrupt.snoozed_until.map(Timestamp::millis),
+            interrupt.rule,
+        ];
+        if self.execute(sql!("interrupts/settle"), params)? == 0 {
+            return Err(Error::UnknownInterrupt(interrupt.interrupt_id.to_string()));
+        }
+        faults::at(Point::StoreInterruptSettled);
+        Ok(())
     }
 
     fn set_aside(&mut self, due: DueKind) -> Result<(), Error> {
@@ -202,21 +203,21 @@ impl Transaction for Handle<'_> {
     }
 
     fn append(&mut self, turn: TurnId, epoch: u64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
-        let turn = self.owned_turn(turn, epoch)?;
-        self.append_entry(sql!("journal/append"), turn, entry, now)
+        let place = self.owned_turn(turn, epoch)?;
+        self.append_entry(sql!("journal/append"), turn, place, entry, now)
     }
 
     fn append_told(&mut self, turn: TurnId, epoch: u64, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
         if StepEvent::of(entry).is_none() {
             return self.append(turn, epoch, entry, now);
         }
-        let turn = self.owned_turn(turn, epoch)?;
-        self.append_entry(sql!("journal/append_told"), turn, entry, now)
+        let place = self.owned_turn(turn, epoch)?;
+        self.append_entry(sql!("journal/append_told"), turn, place, entry, now)
     }
 
     fn append_foreign(&mut self, turn: TurnId, entry: &Entry, now: Timestamp) -> Result<u64, Error> {
-        let turn = self.open_turn(turn)?;
-        self.append_entry(sql!("journal/append"), turn, entry, now)
+        let place = self.open_turn(turn)?;
+        self.append_entry(sql!("journal/append"), turn, place, entry, now)
     }
 
     fn insert_reply(&mut self, scope: &str, key: &str, reply: &StoredReply) -> Result<(), Error> {
@@ -293,22 +294,6 @@ impl Transaction for Handle<'_> {
             .map(EventNumber::from)
             .map_err(|_| Error::Internal("an event got a negative number".to_owned()))
     }
-}
-
-/// Whether `next` is `stored` but for what an answer, an expiry, a withdrawal, a claim or a snooze changes.
-fn differ_in_outcome_only(stored: &Interrupt, next: &Interrupt) -> bool {
-    let settled = Interrupt {
-        status: next.status,
-        value: next.value.clone(),
-        resolved_by: next.resolved_by.clone(),
-        resolved_at: next.resolved_at,
-        claimed_by: next.claimed_by.clone(),
-        claimed_until: next.claimed_until,
-        snoozed_by: next.snoozed_by.clone(),
-        snoozed_until: next.snoozed_until,
-        ..stored.clone()
-    };
-    settled == *next
 }
 
 /// Messages as they are stored: nulls left out.

@@ -1,1 +1,0 @@
-SELECT sent_by FROM turns WHERE id = ?1

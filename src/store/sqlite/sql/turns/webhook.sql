@@ -1,1 +1,0 @@
-SELECT webhook FROM turns WHERE id = ?1
