@@ -114,11 +114,12 @@ def _only_waits(error: object) -> bool:
 
 
 def _is_tracer(handler: Any) -> bool:
-    return _are_tracers(type(handler))
+    kind: Any = type(handler)
+    return _are_tracers(kind)
 
 
 @functools.lru_cache(maxsize=256)  # asked of each handler at each event, and abstract classes take long to tell
-def _are_tracers(kind: type) -> bool:
+def _are_tracers(kind: Any) -> bool:
     if issubclass(kind, LangChainTracer):
         return True
     is_of_program = issubclass(kind, _StreamingCallbackHandler) or kind.__module__.startswith(_OF_LANGCHAIN)

@@ -29,7 +29,7 @@ from hitl.attachments import Attachment
 from hitl.ext.native import keep, recall, shown_turn
 from hitl.ext.replies import RecordedReply
 from hitl.ext.versions import reading
-from hitl.messages import ChatMessage, ToolCall
+from hitl.messages import ChatMessage, FunctionCall, ToolCall
 from hitl.models.attached import PDF, in_the_form_of_its_role, is_shown_image, text_of
 
 FORM = "pydantic_ai"
@@ -154,7 +154,7 @@ def _spoken(response: ModelResponse) -> dict[str, Any]:
     text, thoughts, calls = "", "", list[ToolCall]()
     for part in response.parts:
         if isinstance(part, ToolCallPart):
-            called = {"name": part.tool_name, "arguments": part.args_as_json_str()}
+            called: FunctionCall = {"name": part.tool_name, "arguments": part.args_as_json_str()}
             calls.append({"id": part.tool_call_id, "type": "function", "function": called})
         elif isinstance(part, TextPart):
             text += part.content
