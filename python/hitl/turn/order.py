@@ -126,7 +126,7 @@ class Order:
     def soon(self, callback: Callable[..., object], args: tuple[Any, ...], context: Context) -> None:
         """Run a callback of the turn, as the consequence of one that runs."""
         self.count += 1
-        self.schedule.call_soon(Counted(self, callback, args, context), context=context)
+        self.schedule.push(Counted(self, callback, args, context))
 
     def wake(self, counted: Counted) -> None:
         """Something outside the journal wants to run a callback of the turn."""
@@ -208,7 +208,7 @@ class Order:
         """Run a callback that was held back."""
         self._reported = False
         self.count += 1
-        self.schedule.call_soon(counted, context=counted.context)
+        self.schedule.push(counted)
 
     def tell(self, delivery: Delivery) -> None:
         """Tell the turn the next thing."""

@@ -36,6 +36,9 @@ class AnySchedule(Protocol):
     moment: float | None
 
     @property
+    def loop(self) -> asyncio.AbstractEventLoop: ...
+
+    @property
     def time(self) -> Callable[[], float]: ...
 
     @property
@@ -97,7 +100,6 @@ class AnyTurn(Protocol):
     session_id: str | None
     agent: str | None
     loop: asyncio.AbstractEventLoop
-    tasks: dict[asyncio.Task[Any], Place]
     bodies: dict[str, StepScope]
     threads: int
     blocked: dict[object, threading.Thread]
@@ -114,6 +116,9 @@ class AnyTurn(Protocol):
 
     @property
     def order(self) -> AnyOrder: ...
+
+    @property
+    def tasks(self) -> dict[asyncio.Task[Any], Place]: ...
 
     @property
     def has_ended(self) -> bool: ...

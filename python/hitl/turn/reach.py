@@ -39,7 +39,7 @@ class Reach:
     """What is open on the loop of a turn, at one moment."""
 
     def __init__(self, turn: AnyTurn) -> None:
-        self._turn = turn
+        self._tasks = turn.tasks
         self._roots = list(_sources(turn.loop))
         self._reached: dict[int, Any] | None = None
         self._is_exhausted = False
@@ -73,7 +73,7 @@ class Reach:
     def _is_end(self, found: Any) -> bool:
         if found is None or isinstance(found, _ENDS):
             return True
-        return found in self._turn.tasks if isinstance(found, asyncio.Task) else is_ours(found)
+        return found in self._tasks if isinstance(found, asyncio.Task) else is_ours(found)
 
 
 def _referents(holder: Any) -> Iterable[Any]:

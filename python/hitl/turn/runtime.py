@@ -19,7 +19,7 @@ import contextvars
 import threading
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from functools import partial
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from hitl.errors import HitlError, Parked, ToolRejected
 from hitl.journal.account import Limits, RuleChanges, usage_of
@@ -47,6 +47,9 @@ T = TypeVar("T")
 DEFAULT_MAX_PAYLOAD = 16_384
 """Bytes of compact JSON that an interrupt's payload may have when the server says nothing else."""
 
+_MOST_ENDED = 8
+"""Tasks of a turn that have ended and are not forgotten yet."""
+
 SETTINGS_KEY = "hitl.settings"
 """Names the step that records the settings of a run. A key, so that the steps of an agent that is run with settings are
 numbered as without."""
@@ -65,7 +68,9 @@ def current_turn(caller: str = "this") -> Turn:
 
 def turn_of(place: Place) -> Turn:
     """The turn that a place is in. Modules below this one know less of it."""
-    return cast(Turn, place.turn)
+    turn: Any = place.turn
+    made: Turn = turn
+    return made
 
 
 class Turn:
@@ -110,8 +115,10 @@ class Turn:
         self.max_payload = max_payload
         self.epoch = epoch
         self.loop = asyncio.get_running_loop()
-        self.tasks: dict[asyncio.Task[Any], Place] = {}
-        """Unfinished tasks of the turn and of its steps, in creation order."""
+        self._tasks: dict[asyncio.Task[Any], Place] = {}
+        """Those of ``tasks``, and some that have ended since somebody asked."""
+        self._most_tasks = _MOST_ENDED
+        """With so many of them it is time to forget those that have ended."""
         self.bodies: dict[str, StepScope] = {}
         """Steps whose body runs, by path."""
         self.threads = 0
@@ -199,11 +206,22 @@ class Turn:
         self, task: asyncio.Task[Any], place: Place, done: Callable[[asyncio.Task[Any]], object] | None = None
     ) -> None:
         """Know a task of the turn until it has ended. ``done`` is called then, and has to call ``left``."""
-        self.tasks[task] = place
-        task.add_done_callback(done or self.left, context=OUTSIDE.copy())
+        if len(self._tasks) >= self._most_tasks:
+            self._most_tasks = _MOST_ENDED + 2 * len(self.tasks)
+        self._tasks[task] = place
+        # No callback of each says that it has ended: a framework makes many tasks, and callbacks cost more than most.
+        if done is not None or self._parked:
+            task.add_done_callback(done or self.left, context=OUTSIDE.copy())
+
+    @property
+    def tasks(self) -> dict[asyncio.Task[Any], Place]:
+        """Unfinished tasks of the turn and of its steps, in creation order."""
+        for task in [each for each in self._tasks if each.done()]:
+            del self._tasks[task]
+        return self._tasks
 
     def left(self, task: asyncio.Task[Any]) -> None:
-        self.tasks.pop(task, None)
+        self._tasks.pop(task, None)
         if self._parked and not task.cancelled():
             task.exception()  # seen: asyncio would log a Parked that nobody awaited
 
@@ -227,6 +245,7 @@ class Turn:
         self._parked = True
         self.closed = True
         for task in tuple(self.tasks):
+            task.add_done_callback(self.left, context=OUTSIDE.copy())
             awaited = getattr(task, "_fut_waiter", None)
             if not isinstance(awaited, AwaitedFuture | asyncio.Task) and not hasattr(awaited, "_children"):
                 task.cancel()  # a sleeper, or one that waits for a lock

@@ -16,6 +16,7 @@ import asyncio
 import contextvars
 import sys
 import threading
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context
@@ -34,9 +35,13 @@ class Counted:
     """A callback of a turn, as the loop sees it; also the handle that its caller gets.
 
     ``free``: it belongs to a free body. It is not counted, unless that body becomes ordered before or while it runs.
+    A loop of asyncio takes it for a handle of its own, by the two members that it looks at: see ``Schedule.push``.
     """
 
     __slots__ = ("_args", "_callback", "_free", "_order", "context")
+
+    _cancelled = False
+    """The loop would skip it; ours is blanked, and still runs."""
 
     def __init__(
         self,
@@ -73,6 +78,16 @@ class Counted:
             schedule.running, schedule.moment = outer, outer_moment
             if is_of_turn:
                 order.ran()
+
+    def _run(self) -> None:
+        try:
+            self.context.run(self)
+        except (SystemExit, KeyboardInterrupt):
+            raise
+        except BaseException as error:  # noqa: BLE001 - as in asyncio: the loop's handler is told of it
+            self._order.schedule.loop.call_exception_handler(
+                {"message": f"Exception in callback {self._callback!r}", "exception": error, "handle": self}
+            )
 
     def cancel(self) -> None:
         """Do nothing when the time comes."""
@@ -125,6 +140,7 @@ class Schedule:
         """The time for a callback of a free body: it stands still, as in an ordered one, or a timer that is set by it
         might be over already, and whether it is would be told by no journal."""
         self.call_soon = loop.call_soon
+        self._ready = _ready_of(loop)
         self.call_soon_threadsafe = loop.call_soon_threadsafe
         self._base_call_at = loop.call_at
         self._base_call_later = loop.call_later
@@ -162,6 +178,15 @@ class Schedule:
 
     # -- callbacks ------------------------------------------------------------------------------------------------
 
+    def push(self, counted: Counted) -> None:
+        """Let the loop run it. A loop of asyncio would make a handle around it, and check what cannot be wrong: half
+        of what a callback costs, and an agent of a framework makes dozens of them for each thing that it does."""
+        loop: Any = self.loop
+        if self._ready is None or loop._debug or loop._closed:
+            self.call_soon(counted, context=counted.context)
+        else:
+            self._ready.append(counted)
+
     def _call_soon(self, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
         if context is None:
             context = contextvars.copy_context()
@@ -175,12 +200,12 @@ class Schedule:
         if scope is not None and not scope.ordered:
             scope.pending += 1
             free = Counted(order, callback, args, context, free=scope)
-            self.call_soon(free, context=context)
+            self.push(free)
             return free
         counted = Counted(order, callback, args, context)
         if self.running is order:
             order.count += 1
-            self.call_soon(counted, context=context)
+            self.push(counted)
         else:
             order.wake(counted)
         return counted
@@ -306,6 +331,15 @@ class Schedule:
         if isinstance(future, NumberedFuture):
             future.is_of_thread = True
         return future
+
+
+def _ready_of(loop: asyncio.AbstractEventLoop) -> deque[Any] | None:
+    """Where a loop of asyncio has the callbacks that are to run, in order; None of any other, and of one whose
+    ``call_soon`` is somebody else's."""
+    kind: Any = type(loop)
+    is_plain = "call_soon" not in vars(loop) and getattr(kind, "call_soon", None) is asyncio.BaseEventLoop.call_soon
+    ready = getattr(loop, "_ready", None) if is_plain else None
+    return ready if isinstance(ready, deque) else None
 
 
 def _is_step(callback: Callable[..., object], turn: AnyTurn) -> bool:

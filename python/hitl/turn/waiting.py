@@ -89,6 +89,7 @@ class _Sorting:
 
     def __init__(self, turn: AnyTurn) -> None:
         self._turn = turn
+        self._tasks = turn.tasks
         self._seen: set[int] = set()
         self._reach: Reach | None = None
         self.is_inferred = False
@@ -103,7 +104,7 @@ class _Sorting:
         if isinstance(awaited, NumberedFuture) and awaited.is_of_thread:
             return None  # the turn counts its threads
         if isinstance(awaited, asyncio.Task):
-            return None if awaited in self._turn.tasks else "something unknown"
+            return None if awaited in self._tasks else "something unknown"
         members = _members(awaited, frame)
         if members is not None:
             return next((what for member in members if (what := self.sort(member, None)) is not None), None)
@@ -129,7 +130,7 @@ class _Sorting:
     def _sort_bare(self, awaited: Any) -> str | None:
         """A future of somebody's own making. It is the turn's where a task of it settles it, or nothing else is there
         that could."""
-        if any(_hands_on(task, awaited) for task in self._turn.tasks if not task.done()):
+        if any(_hands_on(task, awaited) for task in self._tasks if not task.done()):
             self.is_inferred = True
             return None
         if (

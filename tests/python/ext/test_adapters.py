@@ -53,6 +53,28 @@ def test_who_uses_no_framework_imports_none_and_no_adapter() -> None:
     assert not {name for name in loaded if name.startswith(("hitl.ext", "pydantic", "agents", "importlib.metadata"))}
 
 
+def test_what_the_first_turn_of_pydantic_ai_would_make_is_made_before_workers_are_forked() -> None:
+    code = """
+import sys
+import pydantic, hitl
+from hitl.ext.pydantic_ai import as_agent
+from pydantic_ai import Agent
+from pydantic_ai.models.test import TestModel
+agent = Agent(TestModel(), name='first')
+agent.tool_plain(lambda: 'seen', name='look')
+served = as_agent(agent)
+served.prepare()
+before, made = set(sys.modules), []
+build = pydantic.TypeAdapter._init_core_attrs
+pydantic.TypeAdapter._init_core_attrs = lambda self, *args, **more: made.append(self) or build(self, *args, **more)
+result = hitl.run_sync(served, 'hi')
+assert result.status == 'idle', result.error
+print(made, [name for name in sys.modules if name not in before and not name.startswith('hitl.')])
+"""
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out == "[] []\n"
+
+
 @pytest.mark.parametrize("make", [parrot, triage])
 def test_an_agent_is_served_as_it_is(hitl_server: HitlServer, make: Any) -> None:
     assert hitl_server(make()).send("hi").content == "hello"

@@ -284,6 +284,29 @@ async def test_finished_tasks_are_forgotten() -> None:
     assert local.turn.tasks == {}
 
 
+async def test_finished_tasks_are_forgotten_before_the_turn_ends() -> None:
+    """A framework makes some for each thing that it does, and a turn may do thousands."""
+    local = LocalTurn()
+    kept: list[int] = []
+    left: list[ref[Any]] = []
+
+    async def nothing() -> None: ...
+
+    async def agent() -> None:
+        waiting = asyncio.create_task(asyncio.Event().wait())
+        for _ in range(100):
+            task = asyncio.create_task(nothing())
+            left.append(ref(task))
+            await task
+            del task
+            kept.append(sum(each() is not None for each in left))
+        assert list(local.turn.tasks) == [asyncio.current_task(), waiting]
+        waiting.cancel()
+
+    await local.run(agent)
+    assert max(kept) < 20
+
+
 # -- agents and values ----------------------------------------------------------------------------------------------
 
 

@@ -51,6 +51,48 @@ async def test_a_cancelled_callback_does_not_run_and_is_not_counted_for_ever() -
     assert local.turn.order.count == 0
 
 
+@pytest.mark.parametrize("debug", [False, True])  # in which asyncio wants to make each handle by itself
+async def test_what_a_callback_raises_is_told_as_the_loop_tells_it(debug: bool) -> None:
+    told: list[BaseException | None] = []
+
+    def wrong() -> None:
+        raise ValueError("wrong")
+
+    async def agent() -> Any:
+        asyncio.get_running_loop().call_soon(wrong)
+        return await named("after", 1)
+
+    loop = asyncio.get_running_loop()
+    loop.set_debug(debug)
+    loop.set_exception_handler(lambda _, context: told.append(context.get("exception")))
+    local = LocalTurn()
+    assert await local.run(agent) == 1
+    assert [str(error) for error in told] == ["wrong"]
+    assert local.turn.order.count == 0
+
+
+def test_a_loop_with_callbacks_of_its_own_kind_gets_them_by_its_own_way() -> None:
+    class Other(asyncio.SelectorEventLoop):
+        asked = 0
+
+        def call_soon(self, *args: Any, **options: Any) -> Any:
+            self.asked += 1
+            return super().call_soon(*args, **options)
+
+    async def turn() -> Any:
+        async def agent() -> Any:
+            for _ in range(5):
+                await asyncio.sleep(0)
+            return await named("after", 1)
+
+        return await LocalTurn().run(agent)
+
+    loop = Other()
+    assert loop.run_until_complete(turn()) == 1
+    assert loop.asked > 5
+    loop.close()
+
+
 async def test_tasks_and_futures_of_a_turn_hash_by_their_number() -> None:
     async def agent() -> list[int]:
         loop = asyncio.get_running_loop()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextvars
+import functools
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
@@ -114,9 +115,14 @@ def _name_of(model: BaseChatModel) -> str:
 
 def _may_have(model: BaseChatModel, attribute: str) -> bool:
     """Whether a look for it may find something: pydantic takes long to say that a model has no such member."""
-    kind: Any = type(model)
     extra = getattr(model, "__pydantic_extra__", None)  # of a model that was made without its __init__ there is none
-    if attribute in vars(model) or extra or getattr(kind, "__getattr__", None) is not _ASKED:
+    return attribute in vars(model) or bool(extra) or _all_may_have(type(model), attribute)
+
+
+@functools.lru_cache(maxsize=256)  # asked at each request
+def _all_may_have(kind: Any, attribute: str) -> bool:
+    """The same of all models of that class."""
+    if getattr(kind, "__getattr__", None) is not _ASKED:
         return True
     return any(attribute in vars(each) for each in kind.__mro__)
 

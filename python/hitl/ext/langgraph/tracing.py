@@ -114,10 +114,16 @@ def _only_waits(error: object) -> bool:
 
 
 def _is_tracer(handler: Any) -> bool:
-    if isinstance(handler, LangChainTracer):
+    kind: Any = type(handler)
+    return _are_tracers(kind)
+
+
+@functools.lru_cache(maxsize=256)  # asked of each handler at each event, and abstract classes take long to tell
+def _are_tracers(kind: Any) -> bool:
+    if issubclass(kind, LangChainTracer):
         return True
-    is_of_program = isinstance(handler, _StreamingCallbackHandler) or type(handler).__module__.startswith(_OF_LANGCHAIN)
-    return isinstance(handler, _TracerCore) and not is_of_program
+    is_of_program = issubclass(kind, _StreamingCallbackHandler) or kind.__module__.startswith(_OF_LANGCHAIN)
+    return issubclass(kind, _TracerCore) and not is_of_program
 
 
 class _Silent(BaseCallbackHandler):
@@ -145,8 +151,7 @@ for _kind in ("llm", "chain", "tool", "retriever"):
 
 def _chosen(handlers: list[Any], event: str, ignored: str | None, args: Any, run_id: UUID | None) -> list[Any]:
     """Who is told of what happens to a run."""
-    turn = _turn_with(run_id)
-    if turn is None or run_id is None or not any(map(_is_tracer, handlers)):
+    if run_id is None or not any(map(_is_tracer, handlers)) or (turn := _turn_with(run_id)) is None:
         return handlers
     chosen = []
     for handler in handlers:

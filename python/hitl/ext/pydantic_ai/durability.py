@@ -16,7 +16,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Generic, cast
 from weakref import WeakKeyDictionary
 
 from pydantic import JsonValue
@@ -95,11 +95,27 @@ class HitlDurability(BaseDurabilityCapability[Any]):
         check_retries("as_agent()", retries, transient)
         super().__init__(models=models, event_stream_handler=show if stream else None, name=name)
         self._retries = Retries(retries, transient, may_pass)
+        self._backend: StepBackend | None = None
+        self._operations: dict[tuple[str | None, str], Any] = {}
+        """What asks a model, by its id and its name."""
 
     def for_agent(self, agent: AbstractAgent[Any, Any]) -> AbstractCapability[Any]:
         """This, for one agent."""
         _give_ids(agent)
         return super().for_agent(agent)
+
+    def _bind_to_agent(self, agent: AbstractAgent[Any, Any]) -> None:
+        self._backend = None  # this is a copy, and knows its models now
+        self._operations = {}
+        super()._bind_to_agent(agent)
+
+    def _bind_model_operations(self, backend: Any, *, model_id: str | None, model_name: str) -> Any:
+        """The framework binds them anew for each request, as other engines name them by it. Here one binding does."""
+        known = self._operations.get((model_id, model_name))
+        if known is None:
+            known = super()._bind_model_operations(backend, model_id=model_id, model_name=model_name)
+            self._operations[model_id, model_name] = known
+        return known
 
     @property
     def in_durable_context(self) -> bool:
@@ -108,10 +124,14 @@ class HitlDurability(BaseDurabilityCapability[Any]):
 
     def get_durable_operation_backend(self) -> DurableOperationBackend[Any]:
         """What makes steps."""
-        default = self._models_by_id.get("default")
-        can_stream = default is None or _streams(default)
-        stream = self._effective_event_stream_handler() is not None
-        return StepBackend(self.name, self.default_model_id, self._retries, stream=stream, can_stream=can_stream)
+        if self._backend is None:
+            default = self._models_by_id.get("default")
+            can_stream = default is None or _streams(default)
+            stream = self._effective_event_stream_handler() is not None
+            self._backend = StepBackend(
+                self.name, self.default_model_id, self._retries, stream=stream, can_stream=can_stream
+            )
+        return self._backend
 
     @property
     def has_wrap_run_event_stream(self) -> bool:
@@ -392,4 +412,20 @@ def _is_ours(capability: AbstractCapability[Any] | Any) -> bool:
     return isinstance(capability, HitlDurability)
 
 
+def _copy_contexts_soon() -> None:
+    """The framework copies the context of a run for each hook of each capability, two dozen times for a call of a tool:
+    by the protocol of pickling, which takes three times as long as this does the same."""
+    kept = {"__copy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__slots__"}
+    if any(kept & vars(each).keys() for each in RunContext.__mro__ if each not in (object, Generic)):
+        return
+
+    def copy_(self: RunContext[Any]) -> RunContext[Any]:
+        made: RunContext[Any] = object.__new__(type(self))
+        vars(made).update(vars(self))
+        return made
+
+    RunContext.__copy__ = copy_  # type: ignore[attr-defined]
+
+
 _give_to_nested_runs()
+_copy_contexts_soon()

@@ -29,7 +29,7 @@ from hitl.attachments import Attachment
 from hitl.ext.native import keep, recall, shown_turn
 from hitl.ext.replies import RecordedReply
 from hitl.ext.versions import reading
-from hitl.messages import ChatMessage, ToolCall
+from hitl.messages import ChatMessage, FunctionCall, ToolCall
 from hitl.models.attached import PDF, in_the_form_of_its_role, is_shown_image, text_of
 
 FORM = "pydantic_ai"
@@ -151,17 +151,15 @@ def recorded(response: ModelResponse, native: Any) -> RecordedReply:
 
 def _spoken(response: ModelResponse) -> dict[str, Any]:
     """What a model has said, thought and wants called."""
-    text = "".join(part.content for part in response.parts if isinstance(part, TextPart))
-    thoughts = "".join(part.content for part in response.parts if isinstance(part, ThinkingPart))
-    calls: list[ToolCall] = [
-        {
-            "id": part.tool_call_id,
-            "type": "function",
-            "function": {"name": part.tool_name, "arguments": part.args_as_json_str()},
-        }
-        for part in response.parts
-        if isinstance(part, ToolCallPart)
-    ]
+    text, thoughts, calls = "", "", list[ToolCall]()
+    for part in response.parts:
+        if isinstance(part, ToolCallPart):
+            called: FunctionCall = {"name": part.tool_name, "arguments": part.args_as_json_str()}
+            calls.append({"id": part.tool_call_id, "type": "function", "function": called})
+        elif isinstance(part, TextPart):
+            text += part.content
+        elif isinstance(part, ThinkingPart):
+            thoughts += part.content
     said: dict[str, Any] = {"content": text, "reasoning": thoughts, "tool_calls": calls}
     return {"role": "assistant", **{name: value for name, value in said.items() if value}}
 

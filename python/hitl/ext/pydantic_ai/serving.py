@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from importlib import import_module
 from typing import Any, Final
 
 from pydantic_ai.agent import AbstractAgent, WrapperAgent
-from pydantic_ai.durable_exec import replay_scope
+from pydantic_ai.durable_exec import JSON_CODEC, CallToolResult, replay_scope
 from pydantic_ai.exceptions import UserError
+from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse
 from pydantic_ai.models import Model
 from pydantic_core import to_json
 
@@ -74,7 +76,8 @@ class PydanticAI:
         self._deps = deps
 
     def prepare(self) -> None:
-        """Find out before the first turn what would keep each of them from running: AgentLoadError."""
+        """Find out before the first turn what would keep each of them from running: AgentLoadError. And make, before
+        workers are forked, what the framework would make in the first turn of each."""
         if self._deps is None and self.agent.deps_type not in (object, type(None)):
             raise AgentLoadError(
                 f"the agent {self.name!r} needs deps of type {self.agent.deps_type.__name__}",
@@ -88,6 +91,7 @@ class PydanticAI:
                 self._durability.for_agent(agent)
             except UserError as error:
                 raise AgentLoadError(f"the agent {self.name!r} cannot be served: {error}") from error
+        _make_codecs()
 
     async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
         """One run of the agent, which goes on from the session's messages."""
@@ -117,3 +121,11 @@ class PydanticAI:
         context = current_turn().context
         made = self._deps(message.user_params if context is None else context)
         return await made if inspect.isawaitable(made) else made
+
+
+def _make_codecs() -> None:
+    """What messages, replies and results of tools are read and written by: a tenth of a second of CPU."""
+    import_module("anyio._backends._asyncio")
+    ModelMessagesTypeAdapter.validate_python(ModelMessagesTypeAdapter.dump_python([]))
+    JSON_CODEC.load(ModelResponse, JSON_CODEC.dump(ModelResponse, ModelResponse(parts=[])))
+    JSON_CODEC.load(CallToolResult, {"kind": "tool_return", "result": None})
