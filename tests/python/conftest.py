@@ -32,7 +32,7 @@ def pytest_xdist_setupnodes(config: pytest.Config) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Nothing of what is imported and collected goes again: a collector that looked at it all every few modules would be
+    """Nothing of what is imported and collected goes again: a collector that looks at it all every few modules is
     half of the time that takes, in each process of the tests."""
     gc.disable()
     try:
