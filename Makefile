@@ -20,7 +20,8 @@ IN_VENV := env -u CONDA_PREFIX -u PYTHONHOME VIRTUAL_ENV="$(abspath $(VENV))" PA
 # Half of the time of a test is a wait, for a commit or a timer.
 export NEXTEST_TEST_THREADS ?= $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) * 3 / 2 )))
 NEXTEST := $(shell command -v cargo-nextest 2>/dev/null)
-RUST_TESTS := $(if $(NEXTEST),cargo nextest run,cargo test --lib --bins --tests)
+# All of them, those in tests/ too, are in the library's (src/lib.rs).
+RUST_TESTS := $(if $(NEXTEST),cargo nextest run,cargo test) --lib
 
 help: ## List what make can do
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -55,8 +56,7 @@ begun: # The compiler works while packages come, which keeps one core busy.
 	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.tools rust-built
 
 rust-built:
-	@# Not what tests/ links: the library of the package takes the same place, and it would have to be built once more.
-	$(if $(NEXTEST),cargo nextest run,cargo test) --lib --locked --no-default-features $(FAULTS) --no-run
+	$(RUST_TESTS) --locked --no-default-features $(FAULTS) --no-run
 
 rust-and-environments: setup # What is fetched, unpacked and resolved comes while the tests of the core link and wait.
 	@$(MAKE) --no-print-directory --jobs=2 $(TOGETHER) SETUP= test-rust environments
@@ -136,11 +136,10 @@ lint: setup ## Format, lints, types, stubs, licences and advisories; changes not
 
 lint-rust: $(VENV)/.tools
 	cargo fmt --check
-	@# With what a release has the package alone: tests and benchmarks are the same with and without it. Over the crates that
-	@# the tests have, so that these are checked once.
-	$(IN_VENV) cargo clippy --locked --features shared-crates -- -D warnings
-	$(IN_VENV) cargo clippy --locked --all-targets --no-default-features $(FAULTS) -- -D warnings
-	cargo bench --locked --no-default-features $(FAULTS) --profile dev --no-run
+	@# With what a release has the package and its benchmarks: the tests are the same with and without it. Over the crates
+	@# that the tests have, so that these are checked once.
+	$(IN_VENV) cargo clippy --locked --lib --benches --features shared-crates -- -D warnings
+	$(IN_VENV) cargo clippy --locked --tests --no-default-features $(FAULTS) -- -D warnings
 	$(IN_VENV) python tools/check_licences.py
 
 lint-python: $(SETUP)

@@ -14,3 +14,13 @@ pub mod serve;
 pub mod server;
 pub mod store;
 pub mod supervisor;
+
+// What is in tests/ is a part of the core's own tests: as crates of their own they would have all of it compiled once more.
+#[cfg(test)]
+extern crate self as hitl;
+#[cfg(test)]
+#[path = "../tests/layers.rs"]
+mod layers;
+#[cfg(test)]
+#[path = "../tests/supervisor/main.rs"]
+mod with_workers;

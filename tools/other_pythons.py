@@ -3,7 +3,9 @@
 The interpreters are the ones this machine has, on PATH or under pyenv, one of each minor version that `_core.PYTHONS`
 names; nothing is fetched but packages. Each other than the running one gets a small virtual environment in
 target/pythons, with the tests' packages at the versions of pyproject.toml, and runs the tests that lean on asyncio: the
-order of a turn, its loops, and the corpus of old journals. The extension is built once, for the stable ABI of 3.11.
+order of a turn, its loops, and the corpus of old journals. The extension is built once, for the stable ABI of 3.11, and
+what of the packages runs on any Python is copied from this environment: four in five of them need not be found, fetched
+and unpacked again.
 Then each replays what each has recorded. Where HITL_ALLOW_UNTESTED_PYTHON=1 is set, other versions join in. With
 `--install` the environments are made, and nothing runs.
 """
@@ -16,9 +18,13 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from importlib.metadata import Distribution, PackageNotFoundError, distribution
 from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENTS = ROOT / "target" / "pythons"
@@ -107,17 +113,64 @@ def environment_of(minor: str, interpreter: Path) -> Path:
     """The Python of a virtual environment that has the tests' packages and, linked, this one; made where it is old."""
     pinned = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["dev"]
     wanted = [line for line in pinned if line.partition("==")[0] in PACKAGES]
+    here, missing = needed(wanted, minor)
     folder = ENVIRONMENTS / minor
     python, stamp = folder / "bin" / "python", folder / ".made"
-    content = "\n".join([str(interpreter), *wanted])
+    content = "\n".join([str(interpreter), *(f"{each.name}=={each.version}" for each in here), *missing])
     if not (stamp.exists() and stamp.read_text() == content):
         shutil.rmtree(folder, ignore_errors=True)
         subprocess.run([interpreter, "-m", "venv", "--without-pip", folder], check=True)
-        subprocess.run([*installer(python), "--quiet", *wanted], check=True)
         (site,) = folder.glob("lib/python*/site-packages")
+        built = [f"{each.name}=={each.version}" for each in here if not runs_anywhere(each)]
+        for package in here:
+            if runs_anywhere(package):
+                copy(package, site)
+        subprocess.run([*installer(python), "--quiet", "--no-deps", *built], check=True)
+        if missing:
+            subprocess.run([*installer(python), "--quiet", *missing], check=True)
         (site / "hitl.pth").write_text(f"{ROOT / 'python'}\n")
         stamp.write_text(content)
     return python
+
+
+def needed(wanted: Iterable[str], minor: str) -> tuple[list[Distribution], list[str]]:
+    """What these packages are and need on another Python: of this environment, and what it has not."""
+    here: dict[str, Distribution] = {}
+    missing: list[str] = []
+    other = {"python_version": minor, "python_full_version": f"{minor}.0"}
+    seen: set[tuple[str, str]] = set()
+    left = [Requirement(line) for line in wanted]
+    while left:
+        asked = left.pop()
+        name = canonicalize_name(asked.name)
+        try:
+            found = here.setdefault(name, distribution(name))
+        except PackageNotFoundError:
+            missing.append(f"{asked.name}{asked.specifier}")
+            continue
+        for extra in {"", *asked.extras}:
+            if (name, extra) not in seen:
+                seen.add((name, extra))
+                requirements = map(Requirement, found.requires or ())
+                left += [
+                    each for each in requirements if not each.marker or each.marker.evaluate({**other, "extra": extra})
+                ]
+    return [here[name] for name in sorted(here)], sorted(set(missing))
+
+
+def runs_anywhere(package: Distribution) -> bool:
+    """Whether the package is the same for each Python of this system: it has no machine code but of the stable ABI."""
+    lines = (package.read_text("WHEEL") or "").splitlines()
+    tags = [line.removeprefix("Tag: ").split("-") for line in lines if line.startswith("Tag: ")]
+    return bool(tags) and all(abi == "abi3" or (abi == "none" and python.startswith("py")) for python, abi, _ in tags)
+
+
+def copy(package: Distribution, site: Path) -> None:
+    """Have a package of this environment in another one; without its scripts, which begin with this one's Python."""
+    for file in package.files or ():
+        if ".." not in file.parts and "__pycache__" not in file.parts:
+            (site / file).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(str(package.locate_file(file)), site / file)
 
 
 def installer(python: Path) -> list[str]:

@@ -15,8 +15,8 @@ use hitl::store::{Store, StoreExt};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::fake::Fake;
-use crate::support::{until, within};
+use super::fake::Fake;
+use super::support::{until, within};
 
 /// What a server of a live agent is told; times in seconds.
 const CONFIG: &str = r#"{

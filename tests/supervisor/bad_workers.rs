@@ -1,6 +1,6 @@
 //! Whatever a turn does to its worker ends that turn, with an error that says so, and nothing else.
 
-use crate::support::{Said, World, captured_log, until};
+use super::support::{Said, World, captured_log, until};
 
 async fn ends_with(action: &str, code: &str, message: &str) {
     let world = World::processes().await;

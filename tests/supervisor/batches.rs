@@ -6,8 +6,8 @@ use hitl::engine::ports::dispatch::{Delivery, Dispatch, Lost};
 use serde_json::{Value, json};
 use tokio::sync::SemaphorePermit;
 
-use crate::fake::{Fake, parked, waiting};
-use crate::support::{Inbox, Said, World};
+use super::fake::{Fake, parked, waiting};
+use super::support::{Inbox, Said, World};
 
 /// Keeps the store from committing until it is dropped.
 async fn held(inbox: &Inbox) -> SemaphorePermit<'_> {

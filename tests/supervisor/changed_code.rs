@@ -3,7 +3,7 @@
 use hitl::engine::ports::dispatch::{Dispatch, Lost};
 use hitl::supervisor::settings::SupervisorSettings;
 
-use crate::support::{Said, Turn, World, settings, started, until};
+use super::support::{Said, Turn, World, settings, started, until};
 
 /// An agent that says which edition of its file was imported. Its thread makes forking unsafe.
 const AGENT: &str = "\

@@ -7,7 +7,7 @@ use hitl::supervisor::Supervisor;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::support::{Turn, World, captured_log, within};
+use super::support::{Turn, World, captured_log, within};
 
 /// See the module.
 pub struct Fake {

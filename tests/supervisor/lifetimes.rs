@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use hitl::supervisor::settings::{Isolation, SupervisorSettings};
 
-use crate::support::{Said, Turn, World, again, alone, descendants, exists, only_again, settings, until, within};
+use super::support::{Said, Turn, World, again, alone, descendants, exists, only_again, settings, until, within};
 
 fn mine() -> Vec<u32> {
     descendants(std::process::id())
@@ -14,7 +14,7 @@ fn mine() -> Vec<u32> {
 
 #[test]
 fn five_hundred_turns_leave_nothing_behind() {
-    alone("lifetimes::five_hundred_turns_leave_nothing_behind", async {
+    alone("with_workers::lifetimes::five_hundred_turns_leave_nothing_behind", async {
         let world = World::processes().await;
         let open = || std::fs::read_dir("/proc/self/fd").unwrap().count();
         world.run("echo warm").await.unwrap();
@@ -36,7 +36,7 @@ fn five_hundred_turns_leave_nothing_behind() {
 
 #[test]
 fn a_shutdown_ends_every_process() {
-    alone("lifetimes::a_shutdown_ends_every_process", async {
+    alone("with_workers::lifetimes::a_shutdown_ends_every_process", async {
         for isolation in [Isolation::Process, Isolation::Task { processes: 2 }] {
             let world = World::with(SupervisorSettings { isolation, ..settings("agents:agent") }).await;
             let mut asleep = world.start("sleep");
@@ -55,7 +55,7 @@ fn a_shutdown_ends_every_process() {
 
 #[test]
 fn workers_that_are_not_forked_end_too() {
-    alone("lifetimes::workers_that_are_not_forked_end_too", async {
+    alone("with_workers::lifetimes::workers_that_are_not_forked_end_too", async {
         let world = World::with(settings("threaded:agent")).await;
         world.run("echo hello").await.unwrap();
         world.shut_down().await;
@@ -100,7 +100,7 @@ async fn a_stopped_turn_ends_in_a_moment() {
 
 #[test]
 fn a_stopped_turn_that_does_not_obey_is_killed() {
-    alone("lifetimes::a_stopped_turn_that_does_not_obey_is_killed", async {
+    alone("with_workers::lifetimes::a_stopped_turn_that_does_not_obey_is_killed", async {
         let world = World::processes().await;
         for action in ["stubborn", "block"] {
             until("two idle children", || mine().len() == 3).await;
@@ -129,7 +129,7 @@ async fn a_turn_that_is_stopped_before_it_begins_never_does() {
 
 #[test]
 fn an_idle_child_that_dies_is_replaced() {
-    alone("lifetimes::an_idle_child_that_dies_is_replaced", async {
+    alone("with_workers::lifetimes::an_idle_child_that_dies_is_replaced", async {
         let world = World::processes().await;
         until("two idle children", || mine().len() == 3).await;
         let zygote = *mine().first().unwrap();
@@ -145,7 +145,7 @@ fn an_idle_child_that_dies_is_replaced() {
 
 #[test]
 fn a_zygote_that_dies_is_replaced() {
-    alone("lifetimes::a_zygote_that_dies_is_replaced", async {
+    alone("with_workers::lifetimes::a_zygote_that_dies_is_replaced", async {
         let world = World::processes().await;
         let mut turn = world.start("sleep");
         assert!(matches!(turn.next().await, Said::Waiting(..)));
@@ -162,7 +162,7 @@ fn a_zygote_that_dies_is_replaced() {
 /// The victim of the test below, which starts it by its name; on its own it does nothing.
 #[test]
 fn serve_until_killed() {
-    only_again("lifetimes::serve_until_killed", async {
+    only_again("with_workers::lifetimes::serve_until_killed", async {
         let world = World::processes().await;
         let mut turn = world.start("sleep");
         assert!(matches!(turn.next().await, Said::Waiting(..)));
@@ -175,7 +175,7 @@ fn serve_until_killed() {
 
 #[tokio::test]
 async fn no_process_outlives_a_killed_server() {
-    let mut server = again("lifetimes::serve_until_killed").stdout(Stdio::piped()).spawn().unwrap();
+    let mut server = again("with_workers::lifetimes::serve_until_killed").stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(server.stdout.take().unwrap()).lines();
     let line = lines.map(Result::unwrap).find(|line| line.contains("pids ")).unwrap();
     let pids: Vec<String> = line.split("pids ").nth(1).unwrap().split(' ').map(str::to_owned).collect();

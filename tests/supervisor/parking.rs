@@ -5,8 +5,8 @@ use hitl::domain::{InterruptId, Timestamp};
 use hitl::engine::ports::dispatch::{Delivery, Dispatch};
 use serde_json::json;
 
-use crate::fake::{Fake, parked, waiting};
-use crate::support::{Said, Turn, World, captured_log, exists, recorded, scripted, settings, until};
+use super::fake::{Fake, parked, waiting};
+use super::support::{Said, Turn, World, captured_log, exists, recorded, scripted, settings, until};
 
 fn expired(index: u64) -> Delivery {
     Delivery::Expired { index, at: Timestamp::from_millis(2), interrupt: InterruptId(uuid::Uuid::nil()) }
@@ -65,7 +65,7 @@ async fn a_child_whose_turn_is_at_work_is_killed_whatever_it_holds() {
 
 #[tokio::test]
 async fn a_shutdown_waits_for_a_child_that_leaves() {
-    for settings in [scripted(), crate::support::shared(1)] {
+    for settings in [scripted(), super::support::shared(1)] {
         let world = World::with(settings).await;
         let mut turn = world.start("wait_holding");
         let pid = turn.step().await;
@@ -79,7 +79,7 @@ async fn a_shutdown_waits_for_a_child_that_leaves() {
 
 #[tokio::test]
 async fn a_shared_worker_drops_a_parked_turn_and_goes_on() {
-    let world = World::with(crate::support::shared(1)).await;
+    let world = World::with(super::support::shared(1)).await;
     let mut turn = world.start("wait");
     let pid = turn.step().await;
     turn.waits().await;
@@ -93,7 +93,7 @@ async fn a_shared_worker_drops_a_parked_turn_and_goes_on() {
 
 #[tokio::test]
 async fn a_parked_turn_that_goes_on_costs_its_worker_new_turns() {
-    let world = World::with(crate::support::shared(1)).await;
+    let world = World::with(super::support::shared(1)).await;
     let mut turn = world.start("wait_stubborn");
     let pid = turn.step().await;
     turn.waits().await;
@@ -112,7 +112,7 @@ async fn a_turn_that_is_parked_before_it_begins_never_does() {
         world.supervisor.park(turn.id);
     }
     assert_eq!(world.run("echo next").await.unwrap(), "next");
-    assert!(turns.iter_mut().all(crate::support::Turn::is_quiet));
+    assert!(turns.iter_mut().all(super::support::Turn::is_quiet));
     world.shut_down().await;
 }
 

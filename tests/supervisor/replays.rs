@@ -3,7 +3,7 @@
 use hitl::engine::ports::dispatch::{Dispatch, Lost};
 use serde_json::json;
 
-use crate::support::{Said, Turn, World, exists, until};
+use super::support::{Said, Turn, World, exists, until};
 
 /// One step, then a question: who asks, and the process that did the step.
 async fn standing(world: &World) -> (Turn, hitl::domain::InterruptId, String) {
@@ -89,7 +89,7 @@ async fn an_agent_that_has_changed_is_told_what_does_not_fit() {
 #[tokio::test]
 async fn a_blocked_agent_is_taken_over() {
     use hitl::supervisor::settings::SupervisorSettings;
-    let settings = crate::support::settings("agents:agent");
+    let settings = super::support::settings("agents:agent");
     let worker_timeout = std::time::Duration::from_secs(1);
     let world = World::with(SupervisorSettings { worker_timeout, ..settings }).await;
     let mut turn = world.start("pid_and_block");

@@ -5,7 +5,7 @@ use std::os::unix::net::UnixStream;
 
 use hitl::supervisor::Supervisor;
 
-use crate::support::{Said, Turn, World, captured_log, settings, until, within};
+use super::support::{Said, Turn, World, captured_log, settings, until, within};
 
 #[tokio::test]
 async fn turns_run_side_by_side_in_one_process() {
@@ -89,7 +89,7 @@ async fn a_stopped_turn_that_goes_on_costs_its_worker_new_turns_but_not_its_othe
     assert_ne!(world.run("pid").await.unwrap(), pid);
     assert!(neighbour.is_quiet());
     world.cancel(&neighbour);
-    until("the end of the retired worker", || !crate::support::exists(&pid)).await;
+    until("the end of the retired worker", || !super::support::exists(&pid)).await;
     world.shut_down().await;
 }
 
@@ -100,7 +100,7 @@ async fn a_worker_whose_loop_is_blocked_is_replaced_when_a_turn_is_stopped() {
     let mut blocked = world.start("block");
     assert!(matches!(blocked.next().await, Said::Replayed(_)));
     world.cancel(&blocked);
-    until("the end of the blocked worker", || !crate::support::exists(&pid)).await;
+    until("the end of the blocked worker", || !super::support::exists(&pid)).await;
     assert_ne!(world.run("pid").await.unwrap(), pid);
     world.shut_down().await;
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use hitl::engine::ports::dispatch::Lost;
 use hitl::supervisor::settings::SupervisorSettings;
 
-use crate::support::{Said, Turn, World, exists, scripted, shared, signal, until};
+use super::support::{Said, Turn, World, exists, scripted, shared, signal, until};
 
 const TIMEOUT: Duration = Duration::from_secs(1);
 

@@ -6,7 +6,7 @@ use hitl::supervisor::Supervisor;
 use hitl::supervisor::settings::{Isolation, SupervisorSettings, SupervisorStartError};
 use tokio_util::sync::CancellationToken;
 
-use crate::support::{World, alone, captured_log, descendants, exists, settings, signal, until, within};
+use super::support::{World, alone, captured_log, descendants, exists, settings, signal, until, within};
 
 async fn failure(settings: SupervisorSettings) -> SupervisorStartError {
     match within(Supervisor::start(settings)).await {
@@ -90,7 +90,7 @@ async def agent(message, state):
 
 #[test]
 fn an_import_that_hangs_is_ended_in_time() {
-    alone("starting::an_import_that_hangs_is_ended_in_time", async {
+    alone("with_workers::starting::an_import_that_hangs_is_ended_in_time", async {
         let (directory, settings) = hangs_later();
         std::fs::write(directory.path().join("hang"), "").unwrap();
         let limit = Duration::from_millis(500);
@@ -113,7 +113,7 @@ async def agent(message, state):
 
 #[test]
 fn a_start_that_no_worker_brings_about_is_not_tried_again() {
-    alone("starting::a_start_that_no_worker_brings_about_is_not_tried_again", async {
+    alone("with_workers::starting::a_start_that_no_worker_brings_about_is_not_tried_again", async {
         let directory = tempfile::tempdir().unwrap();
         std::fs::write(directory.path().join("fails_in_workers.py"), FAILS_IN_WORKERS).unwrap();
         for isolation in [Isolation::Process, Isolation::tasks()] {
@@ -130,7 +130,7 @@ fn a_start_that_no_worker_brings_about_is_not_tried_again() {
 
 #[test]
 fn a_start_that_is_given_up_leaves_no_process() {
-    alone("starting::a_start_that_is_given_up_leaves_no_process", async {
+    alone("with_workers::starting::a_start_that_is_given_up_leaves_no_process", async {
         let (directory, settings) = hangs_later();
         std::fs::write(directory.path().join("hang"), "").unwrap();
         let stop = CancellationToken::new();
@@ -147,7 +147,7 @@ fn a_start_that_is_given_up_leaves_no_process() {
 
 #[test]
 fn a_zygote_that_cannot_be_replaced_keeps_no_shutdown_waiting() {
-    alone("starting::a_zygote_that_cannot_be_replaced_keeps_no_shutdown_waiting", async {
+    alone("with_workers::starting::a_zygote_that_cannot_be_replaced_keeps_no_shutdown_waiting", async {
         let (directory, settings) = hangs_later();
         let world = World::with(settings).await;
         assert_eq!(world.run("anything").await.unwrap(), "done");

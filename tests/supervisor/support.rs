@@ -17,7 +17,7 @@ use serde_json::Value;
 use tokio::sync::mpsc;
 use uuid::Uuid;
 
-pub use crate::inbox::{Inbox, Said, recorded, started};
+pub use super::inbox::{Inbox, Said, recorded, started};
 
 /// One turn, as the engine sees it.
 pub struct Turn {

@@ -4,7 +4,7 @@ use hitl::domain::journal::StepResult;
 use hitl::domain::message::ChatMessage;
 use serde_json::json;
 
-use crate::support::{Said, Turn, World, captured_log, until};
+use super::support::{Said, Turn, World, captured_log, until};
 
 #[tokio::test]
 async fn a_turn_ends_with_its_response_and_state() {
@@ -136,6 +136,6 @@ async fn what_a_turn_prints_is_logged_with_its_session() {
 async fn what_a_turn_started_ends_with_it() {
     let world = World::processes().await;
     let pid = world.run("subprocess").await.unwrap();
-    until("the end of the subprocess", || !crate::support::exists(&pid)).await;
+    until("the end of the subprocess", || !super::support::exists(&pid)).await;
     world.shut_down().await;
 }

@@ -14,7 +14,7 @@ use hitl::store::{Store, StoreExt, open};
 use hitl::supervisor::Supervisor;
 use hitl::supervisor::settings::SupervisorSettings;
 
-use crate::support::{captured_log, exists, scripted, signal, within};
+use super::support::{captured_log, exists, scripted, signal, within};
 
 const TOGETHER: usize = 50;
 const ROUNDS: usize = 4;
@@ -95,7 +95,7 @@ async fn two_hundred_zombies_write_nothing() {
         }
         for (session, turn, zombie) in turns {
             // It writes a step for each ping that it has slept through, and is killed for the first.
-            crate::support::until("the end of the zombie", || !exists(&zombie)).await;
+            super::support::until("the end of the zombie", || !exists(&zombie)).await;
             let writers = server.writers(turn).await;
             assert_eq!(writers.iter().filter(|writer| **writer == zombie).count(), 1, "{writers:?}");
             server.engine.cancel(session, Actor::anyone()).await.unwrap();

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import sys
+from importlib.metadata import Distribution
 from pathlib import Path
 
 import pytest
+from packaging.utils import canonicalize_name
 
 from tools import other_pythons
 
@@ -85,3 +87,67 @@ def test_environments_are_made_beside_other_work_before_their_tests(
     monkeypatch.setattr(other_pythons, "passes", None)
     assert other_pythons.main(["--install"]) == 0
     assert made == [("3.13", interpreter)]
+
+
+def package(folder: Path, name: str, tag: str, *files: str) -> Distribution:
+    """An installed package, and what its wheel was for."""
+    info = folder / f"{name}-1.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1\n")
+    (info / "WHEEL").write_text(f"Wheel-Version: 1.0\nTag: {tag}\n")
+    for file in files:
+        (folder / file).parent.mkdir(parents=True, exist_ok=True)
+        (folder / file).write_text(file)
+    named = [*files, f"{info.name}/METADATA", f"{info.name}/WHEEL"]
+    (info / "RECORD").write_text("".join(f"{file},,\n" for file in named))
+    return Distribution.at(info)
+
+
+@pytest.mark.parametrize(
+    ("tag", "anywhere"),
+    [
+        ("py3-none-any", True),
+        ("py2.py3-none-manylinux_2_17_x86_64", True),
+        ("cp39-abi3-manylinux_2_17_x86_64", True),
+        ("cp311-cp311-manylinux_2_17_x86_64", False),
+        ("cp311-none-any", False),
+    ],
+)
+def test_what_is_built_for_one_python_is_taken_to_no_other(tmp_path: Path, tag: str, anywhere: bool) -> None:
+    assert other_pythons.runs_anywhere(package(tmp_path, "some", tag)) is anywhere
+
+
+def test_what_any_python_runs_is_copied_without_bytecode_and_scripts(tmp_path: Path) -> None:
+    files = ("some/__init__.py", "some/py.typed", "some/__pycache__/__init__.cpython-311.pyc", "../bin/some")
+    here, there = tmp_path / "here" / "site", tmp_path / "there" / "site"
+    other_pythons.copy(package(here, "some", "py3-none-any", *files), there)
+    copied = {str(path.relative_to(there)) for path in there.rglob("*") if path.is_file()}
+    kept = {"some/__init__.py", "some/py.typed", "some-1.dist-info/METADATA", "some-1.dist-info/WHEEL"}
+    assert copied == kept
+    assert not (there.parent / "bin").exists()
+
+
+def test_what_packages_need_on_another_python_is_taken_from_here_as_far_as_it_is_here() -> None:
+    here, missing = other_pythons.needed(["pydantic==2", "pytest-xdist==3", "of-nobody==1"], "3.13")
+    names = {canonicalize_name(each.name) for each in here}
+    assert {"pydantic", "pydantic-core", "typing-extensions", "pytest", "execnet"} <= names
+    built = {canonicalize_name(each.name) for each in here if not other_pythons.runs_anywhere(each)}
+    assert "pydantic-core" in built
+    assert not {"pydantic", "pytest"} & built
+    assert missing == ["of-nobody==1"]
+
+
+def test_what_is_for_older_pythons_or_for_an_extra_alone_is_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Here:
+        name = "only-here"
+        requires = ("packaging; python_version < '3.12'", "execnet; extra == 'more'")
+
+    real = other_pythons.distribution
+    monkeypatch.setattr(other_pythons, "distribution", lambda name: Here() if name == "only-here" else real(name))
+
+    def needed(wanted: str, minor: str) -> set[str]:
+        return {each.name for each in other_pythons.needed([wanted], minor)[0]}
+
+    assert needed("only-here", "3.11") == {"only-here", "packaging"}
+    assert needed("only-here", "3.12") == {"only-here"}
+    assert needed("only-here[more]", "3.12") == {"only-here", "execnet"}
