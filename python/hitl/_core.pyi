@@ -573,13 +573,13 @@ class StoredSessions:
         """A page of the audit, oldest row first, each as compact JSON, and where the next page begins."""
 
     def open_turns(
-        self, agent: str, python: str, pinned_to: str | None, status: str, limit: int, cursor: int | None
+        self, agent: str, runtime: tuple[str, str | None], status: str, limit: int, cursor: int | None
     ) -> tuple[list[tuple[bytes, tuple[str, str] | None]], dict[str, int], int | None]:
         """The turns of a page of sessions that are open, or failed and can be taken up again: `(turns, others, next)`.
 
-        `turns`: those of `agent`, each as the JSON of a worker's `turn` frame, with `(code, message)` where a worker
-        with this version of Python, whose agent may be pinned to its code, would refuse it. `others`: how many there
-        are of each other agent.
+        `turns`: those of `agent`, each as the JSON of a worker's `turn` frame, with `(code, message)` where a worker of
+        this `runtime`, its version of Python and the code that its agent is pinned to, would refuse it. `others`: how
+        many there are of each other agent.
         """
 
     def close(self) -> None:

@@ -68,24 +68,24 @@ impl StoredSessions {
 
     /// The turns of a page of sessions that are open, or failed and can be taken up again: `(turns, others, next)`.
     ///
-    /// `turns`: those of `agent`, each as the JSON of a worker's `turn` frame, with `(code, message)` where a worker
-    /// with this version of Python, whose agent may be pinned to its code, would refuse it. `others`: how many there are of each other agent.
+    /// `turns`: those of `agent`, each as the JSON of a worker's `turn` frame, with `(code, message)` where a worker of
+    /// this `runtime`, its version of Python and the code that its agent is pinned to, would refuse it. `others`: how many there are of each other agent.
     fn open_turns<'py>(
         &self,
         py: Python<'py>,
         agent: String,
-        python: &str,
-        pinned_to: Option<&str>,
+        runtime: (String, Option<String>),
         status: &str,
         limit: usize,
         cursor: Option<u64>,
     ) -> PyResult<OpenTurns<'py>> {
+        let (python, pinned_to) = runtime;
         let query = SessionQuery { status: Some(read_status(status)?), limit, cursor, ..SessionQuery::default() };
         let OpenTurnsPage { orders, others, next } = self.read(py, move |reader| open_turns(reader, &agent, &query))?;
         let turns = orders.into_iter().map(|(order, unreadable)| {
             let frame = serde_json::to_vec(&ToWorker::turn(&order, MAX_PAYLOAD, None))
                 .map_err(|error| PyValueError::new_err(format!("turn {} is no JSON: {error}", order.turn)))?;
-            let refusal = unreadable.or_else(|| workers::refusal(&order.journal, python, pinned_to));
+            let refusal = unreadable.or_else(|| workers::refusal(&order.journal, &python, pinned_to.as_deref()));
             Ok((PyBytes::new(py, &frame), refusal.map(|failure| (failure.code, failure.message))))
         });
         Ok((turns.collect::<PyResult<_>>()?, others, next))

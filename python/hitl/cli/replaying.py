@@ -63,7 +63,7 @@ class Turns:
             cursor: int | None = None
             while True:
                 found, others, cursor = self._sessions.open_turns(
-                    self._agent, _python(), self._pinned_to, status, AT_ONCE, cursor
+                    self._agent, (_python(), self._pinned_to), status, AT_ONCE, cursor
                 )
                 self.others.update(others)
                 yield [WaitingTurn(_open_turn(json.loads(frame)), refusal) for frame, refusal in found]

@@ -6,7 +6,6 @@ import json
 import sys
 import types
 from collections.abc import AsyncIterable, AsyncIterator, Callable
-from copy import copy
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -41,7 +40,6 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.toolsets import ApprovalRequiredToolset, DynamicToolset
-from pydantic_ai.usage import RunUsage
 
 import hitl
 from hitl import ChatMessage, RunState
@@ -70,22 +68,6 @@ async def test_what_asks_a_model_is_bound_once_for_a_run(monkeypatch: pytest.Mon
     agent.tool_plain(lambda: "seen", name="look")
     assert (await hitl.run(agent, "hi")).status == "idle"
     assert len(bound) == 1
-
-
-def test_a_copied_context_has_all_that_the_first_has() -> None:
-    @dataclass(kw_only=True)
-    class Own(RunContext[Any]):
-        more: str = "more"
-
-    for kind in (RunContext, Own):
-        context: Any = kind(deps=[1], model=TestModel(), usage=RunUsage(), retries={"look": 1})
-        context.beside = "set later"
-        copied = copy(context)
-        assert type(copied) is kind
-        assert vars(copied) == vars(context)
-        assert copied.retries is context.retries
-        copied.retry = 7
-        assert context.retry == 0
 
 
 async def test_a_tool_that_is_to_be_called_again_is() -> None:

@@ -16,7 +16,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from datetime import timedelta
 from itertools import count
-from typing import Any, ClassVar, Generic, cast
+from typing import Any, ClassVar, cast
 from weakref import WeakKeyDictionary
 
 from pydantic import JsonValue
@@ -412,20 +412,4 @@ def _is_ours(capability: AbstractCapability[Any] | Any) -> bool:
     return isinstance(capability, HitlDurability)
 
 
-def _copy_contexts_soon() -> None:
-    """The framework copies the context of a run for each hook of each capability, two dozen times for a call of a tool:
-    by the protocol of pickling, which takes three times as long as this does the same."""
-    kept = {"__copy__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__slots__"}
-    if any(kept & vars(each).keys() for each in RunContext.__mro__ if each not in (object, Generic)):
-        return
-
-    def copy_(self: RunContext[Any]) -> RunContext[Any]:
-        made: RunContext[Any] = object.__new__(type(self))
-        vars(made).update(vars(self))
-        return made
-
-    RunContext.__copy__ = copy_  # type: ignore[attr-defined]
-
-
 _give_to_nested_runs()
-_copy_contexts_soon()
