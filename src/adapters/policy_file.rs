@@ -1,5 +1,6 @@
 //! The policy file: read at the start, and again whenever it has changed and settled.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -16,17 +17,20 @@ const INTERVAL: Duration = Duration::from_millis(500);
 struct FileSnapshot {
     changed_at: Option<SystemTime>,
     text: Result<String, String>,
+    is_missing: bool,
 }
 
 impl FileSnapshot {
     fn at(path: &Path) -> Self {
         let changed_at = std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
-        Self { changed_at, text: std::fs::read_to_string(path).map_err(|error| error.to_string()) }
+        let text = std::fs::read_to_string(path);
+        let is_missing = text.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound);
+        Self { changed_at, text: text.map_err(|error| error.to_string()), is_missing }
     }
 
     fn read(&self, path: &Path) -> Result<LoadedPolicy, PolicyError> {
         let source = PolicySource::File(path.to_owned());
-        let refused = |why: String| PolicyError { from: source.clone(), why };
+        let refused = |why: String| PolicyError { from: source.clone(), why, is_missing: self.is_missing };
         let text = self.text.as_deref().map_err(|why| refused(why.to_owned()))?;
         let rules = file::read(text).map_err(|error| refused(error.to_string()))?;
         Ok(LoadedPolicy { rules, digest: digest(text), source })
@@ -112,7 +116,17 @@ mod tests {
         FileSnapshot {
             changed_at: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(changed)),
             text: Ok(text.to_owned()),
+            is_missing: false,
         }
+    }
+
+    #[test]
+    fn a_file_that_is_missing_is_not_told_what_a_rule_looks_like() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("policy.toml");
+        assert!(load(&path).unwrap_err().hint().contains("working directory"));
+        std::fs::write(&path, "[[rule]]\nname = 1\n").unwrap();
+        assert!(load(&path).unwrap_err().hint().contains("[[rule]]"));
     }
 
     #[test]

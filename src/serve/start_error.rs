@@ -121,7 +121,7 @@ impl ServerStartError {
                     .to_owned(),
             ),
             Self::Store(error) => Some(error.hint().to_owned()),
-            Self::Policy(_) => Some("docs/policy.md shows what a rule looks like".to_owned()),
+            Self::Policy(error) => Some(error.hint().to_owned()),
             Self::PushedPolicy(error) => error.hint(),
             Self::Webhooks(WebhooksError::InvalidSecret) => {
                 Some("for example: echo whsec_$(openssl rand -base64 32)".to_owned())

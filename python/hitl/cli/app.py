@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import sys
 from importlib import import_module
@@ -51,7 +52,14 @@ def program(first: str | None = None) -> typer.Typer:
     app.callback()(_root)
     for command in () if first == "--version" else (first,) if first in COMMANDS else COMMANDS:
         import_module(COMMANDS[command]).add_to(app)
+    for added in app.registered_commands:
+        added.help = added.help or _paragraphs(added.callback)
     return app
+
+
+def _paragraphs(command: object) -> str:
+    """Its help, in lines as long as the terminal's: those of the source would be broken once more."""
+    return "\n\n".join(" ".join(each.split()) for each in (inspect.getdoc(command) or "").split("\n\n"))
 
 
 def _print_version(asked: bool) -> None:

@@ -80,12 +80,17 @@ def retry_command(session_id: str, url: str) -> str:
 
 @contextmanager
 def connect(url: str, api_key: str | None) -> Iterator[Client]:
-    """A client for the length of a `with` block."""
-    from hitl.client import Client
+    """A client for the length of a `with` block. What is not there, and a key that is none, is told with the server."""
+    # Late: `--help` needs no client.
+    from hitl.cli.failures import failure_of
+    from hitl.client import Client, NotFound, Unauthorized
 
     try:
         client = Client(server_url(url), api_key=api_key)
     except ValueError as error:
         usage_error(str(error), f"for example {DEFAULT_URL}")
     with client:
-        yield client
+        try:
+            yield client
+        except (NotFound, Unauthorized) as error:
+            raise failure_of(error, client.url.rstrip("/"), has_key=api_key is not None) from error

@@ -60,7 +60,9 @@ KEYS = ("OPENAI_API_KEY", "OPENROUTER_API_KEY")
 
 
 def demo(
-    name: Annotated[Literal["files", "shop", "colors"], typer.Argument(help="Which example.")] = "files",
+    name: Annotated[
+        Literal["files", "shop", "colors"], typer.Argument(metavar="NAME", help="Which example.")
+    ] = "files",
     port: Annotated[int, typer.Option("--port", envvar="HITL_PORT", help="Port; 0 takes a free one.")] = PORT,
 ) -> None:
     """Serve an example, without a key or a project, until Ctrl-C. What it asks is kept in ./.hitl."""
@@ -75,23 +77,21 @@ def demo(
         )
     except InvalidOption as error:
         raise Failure(str(error), error.hint, exit_codes.USAGE) from error
-    if example.files is not None:
-        _make_files(example.files)
-    raise typer.Exit(_serve(example, options))
+    gone = "" if example.files is None else _make_files(example.files)
+    raise typer.Exit(_serve(example, options, gone))
 
 
-def _make_files(module: str) -> None:
-    """So that they can be looked at before the first conversation, which would make them too."""
+def _make_files(module: str) -> str:
+    """What to say of those that are gone. They are made so that they can be looked at before the first conversation,
+    which would make them too."""
     maker = import_module(module)
     try:
         where = maker.directory()
     except OSError as error:
         hint = "start it in a directory of yours, or name one that is not there yet: HITL_FILES=DIR hitl demo"
         raise Failure(f"cannot make the files of the example: {error}", hint) from error
-    if gone := maker.missing(where):
-        typer.echo(
-            _filled(f"Gone from {where}: {', '.join(gone)}. Remove that directory to begin with all of its files.")
-        )
+    gone = ", ".join(maker.missing(where))
+    return gone and _filled(f"Gone from {where}: {gone}. Remove that directory to begin with all of its files.") + "\n"
 
 
 def what_next(example: Example, url: str) -> str:
@@ -136,10 +136,10 @@ def this_command() -> str:
     return str(script.relative_to(here) if script.is_relative_to(here) else script)
 
 
-def _serve(example: Example, options: ServeOptions) -> int:
+def _serve(example: Example, options: ServeOptions, gone: str) -> int:
     from hitl.serving.server import serve_saying
 
-    return serve_saying(lambda url: what_next(example, url), options)
+    return serve_saying(lambda url: gone + what_next(example, url), options)
 
 
 def add_to(app: typer.Typer) -> None:

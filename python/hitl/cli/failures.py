@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from hitl.cli import exit_codes
 from hitl.cli.output import Failure
 from hitl.cli.text import one_line
@@ -23,6 +25,10 @@ from hitl.client import (
     UnexpectedResponse,
 )
 
+_OTHER_KEY = (
+    "it is that of --api-key, or of HITL_API_KEY; `hitl keys list` on the server's machine names those that count"
+)
+
 _EXIT_CODES: tuple[tuple[type[ClientError], int], ...] = (
     (NotFound, exit_codes.NOT_FOUND),
     (Conflict, exit_codes.CONFLICT),
@@ -33,9 +39,18 @@ _EXIT_CODES: tuple[tuple[type[ClientError], int], ...] = (
 )
 
 
-def failure_of(error: ClientError) -> Failure:
-    """A `Failure` with the server's words, a hint and the exit code for that kind of error."""
+def failure_of(error: ClientError, server: str | None = None, *, has_key: bool = False) -> Failure:
+    """A `Failure` with the server's words, a hint and the exit code for that kind of error.
+
+    server: which was asked, where that is known; has_key: whether with a key.
+    """
     exit_code = next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), exit_codes.RUNTIME)
+    if server is not None and isinstance(error, Unauthorized):
+        if has_key:
+            return Failure(f"{server} does not know this key, or it was revoked", _OTHER_KEY, exit_code)
+        return Failure(f"{server} wants a key", _hint(error), exit_code)
+    if server is not None and isinstance(error, NotFound):
+        return Failure(f"{describe(error)} at {server}", _hint(error, f" --url {shlex.quote(server)}"), exit_code)
     return Failure(describe(error), _hint(error), exit_code)
 
 
@@ -44,8 +59,11 @@ def describe(error: ClientError) -> str:
     if isinstance(error, Invalid) and error.errors:
         return "\n".join([*_heading(error), *(f"  {wrong}" for wrong in wrong_values(error))])
     text = one_line(error.detail)
-    if isinstance(error, Conflict) and error.resolved_by:
-        return f"{text} by {who(error.resolved_by)}"
+    if isinstance(error, Conflict):
+        if error.resolved_by:
+            text += f" by {who(error.resolved_by)}"
+        if error.resolved_at is not None:
+            text += f" at {error.resolved_at.astimezone():%H:%M:%S on %Y-%m-%d}"
     return text
 
 
@@ -75,7 +93,7 @@ def _where(location: object, around: list[str]) -> str:
     return one_line(".".join(parts)) + ": " if parts else ""
 
 
-def _hint(error: ClientError) -> str:
+def _hint(error: ClientError, where: str = "") -> str:
     match error:
         case ConnectionFailed():
             return (
@@ -95,9 +113,9 @@ def _hint(error: ClientError) -> str:
         case Forbidden():
             return "the server takes requests only under its own host name"
         case NotFound() if error.code == "unknown_notice":
-            return "`hitl webhooks list` shows what there is; a notice is forgotten seven days after it is over"
+            return f"`hitl webhooks list{where}` shows what there is; a notice is forgotten seven days after it is over"
         case NotFound():
-            return "`hitl sessions list` and `hitl interrupts list` show what there is"
+            return f"`hitl sessions list{where}` and `hitl interrupts list{where}` show what there is"
         case Gone():
             return "the interrupt expired before this answer; `hitl interrupts show ID` says when"
         case Conflict():
@@ -124,6 +142,8 @@ def _conflict_hint(error: Conflict) -> str:
             f"wait, or ask {who(error.claimed_by)}; an admin can give it up: hitl interrupts release ID"
             "; on a server without keys say who you are with --as"
         )
+    if error.code == "already_resolved":
+        return "it holds what was answered first: `hitl interrupts show ID` has the answer"
     if error.code == "key_exists":
         return "choose another name, or revoke that key: hitl keys revoke NAME"
     if error.code == "notice_not_failed":

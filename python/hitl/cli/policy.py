@@ -35,6 +35,7 @@ Store = Annotated[
 ]
 
 _LOOKS = {"other_tool": "is for other tools", "other_agent": "is for other agents", "untrue": "its expression is false"}
+_A_RULE = 'a rule is [[rule]], and lines such as name = "pay", effect = "ask" (or allow, deny), tool = "pay_*"'
 _NOBODY = "No rule is for this call: its tool decides whether a person is asked."
 
 
@@ -66,7 +67,7 @@ def try_call(
     """Show which rule decides over a call, and what the others made of it. Nothing is called."""
     from hitl import _core
 
-    text = _text(policy, "--policy names the file; docs/policy.md shows what is in it")
+    text = _text(policy, "--policy names the file, which is looked for from the working directory")
     arguments = _object("the arguments are", args, '{"path": "/tmp/x"}')
     said = None if metadata is None else _object("--metadata is", metadata, '{"tenant": "acme"}')
     try:
@@ -90,7 +91,7 @@ def push(
     """Put a policy into the store: every server on it takes it within two seconds, in the place of the one before."""
     from hitl import _core
 
-    text, address = _text(file, "name the file; docs/policy.md shows what is in it"), _named(store)
+    text, address = _text(file, "name the file, which is looked for from the working directory"), _named(store)
     try:
         with _store_errors():
             pushed, is_new = _core.push_policy(address, text)
@@ -163,7 +164,7 @@ def _text(file: Path, hint: str) -> str:
 
 
 def _unusable(file: Path, error: ValueError) -> NoReturn:
-    usage_error(f"the policy in {file} cannot be used: {error}", "docs/policy.md shows what a rule looks like")
+    usage_error(f"the policy in {file} cannot be used: {error}", _A_RULE)
 
 
 def _named(store: str | None) -> str:

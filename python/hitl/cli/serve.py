@@ -35,7 +35,13 @@ WEBHOOKS = "Webhooks"
 
 def serve(
     agent: Annotated[
-        str, typer.Argument(metavar="MODULE:ATTR", envvar="HITL_AGENT", help="The agent.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="MODULE:ATTR",
+            envvar="HITL_AGENT",
+            help="The agent: app:agent is agent of app.py.",
+            show_default=False,
+        ),
     ],
     host: Annotated[str, option("--host", help="Address to listen on.")] = DEFAULTS.host,
     port: Annotated[int, option("--port", help="Port; 0 takes a free one.")] = DEFAULTS.port,

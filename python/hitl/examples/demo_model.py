@@ -34,8 +34,8 @@ ABILITIES = (
     "- move todo.txt to lists/todo.txt\n"
     "- list the files\n"
     "- read todo.txt\n"
-    "A real model takes my place in `hitl serve hitl.examples.file_agent:agent`, with OPENROUTER_API_KEY or\n"
-    "OPENAI_API_KEY set."
+    "With OPENROUTER_API_KEY or OPENAI_API_KEY set, a real model takes my place in "
+    "`hitl serve hitl.examples.file_agent:agent`."
 )
 
 

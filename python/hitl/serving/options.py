@@ -302,7 +302,9 @@ class ServeOptions:
             raise InvalidOption("--store", "names no file", f"for example {DEFAULT_STORE}, or memory")
         if colon and rest.startswith("//"):
             raise InvalidOption(
-                "--store", f"this version has no {scheme} store", f"for example {DEFAULT_STORE}, or memory"
+                "--store",
+                f"this version has no {scheme} store",
+                f"for example {DEFAULT_STORE}, postgresql://USER@HOST/DATABASE, or memory",
             )
 
     def _check_no_workers(self) -> None:

@@ -52,6 +52,18 @@ pub struct PolicyError {
     pub from: PolicySource,
     /// What is wrong; with the line where it is the text.
     pub why: String,
+    /// Whether it is a file that is not there.
+    pub is_missing: bool,
+}
+
+impl PolicyError {
+    /// What to do about it.
+    pub fn hint(&self) -> &'static str {
+        if self.is_missing {
+            return "a path is looked for from the working directory";
+        }
+        "a rule is [[rule]], and lines such as name = \"pay\", effect = \"ask\" (or allow, deny), tool = \"pay_*\""
+    }
 }
 
 /// What a policy says.

@@ -162,7 +162,7 @@ async fn load(pushed: &PushedPolicy) -> Result<Result<LoadedPolicy, PolicyError>
     let (pushed, source) = (pushed.clone(), PolicySource::Store);
     let read = move || match pushed.rules() {
         Ok(rules) => Ok(LoadedPolicy { rules, digest: pushed.digest, source }),
-        Err(why) => Err(PolicyError { from: source, why }),
+        Err(why) => Err(PolicyError { from: source, why, is_missing: false }),
     };
     tokio::task::spawn_blocking(read).await.map_err(|error| Error::Internal(error.to_string()))
 }

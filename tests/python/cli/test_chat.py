@@ -285,7 +285,7 @@ def test_an_unknown_type_shows_its_payload_and_takes_json(serve: Serve, terminal
     chat.expect("That is not JSON")
     chat.expect("Answer as JSON:")
     chat.send("teal" + ENTER)
-    chat.expect('Text needs quotes: "teal"')
+    chat.expect('The answer is an object, such as {"name": "value"}')
     chat.expect("Answer as JSON:")
     chat.send('{"hex": "#4ECDC4"}' + ENTER)
     chat.expect("heard")

@@ -32,6 +32,7 @@ def expect_menu(chat: Terminal) -> str:
         (WORDS, '"work"' + ENTER, "work", "work"),
         (WORDS, "next year" + ENTER, "next year", "next year"),
         (WORDS, "worn\x7fk" + ENTER, "work", "work"),
+        (WORDS, "nowhere\x15work" + ENTER, "work", "work"),
         (WORDS, "work" + UP + ENTER, "home", "home"),
         (YES_OR_NO, DOWN + ENTER, "Yes", True),
         (YES_OR_NO, "2" + ENTER, "No", False),

@@ -127,8 +127,7 @@ def test_messages_and_a_response_of_files_alone_are_shown_by_their_names(termina
 
 def test_a_chat_shows_the_names_of_files(terminal: Open, server: FakeServer) -> None:
     server.sessions["s"] = FakeSession("s")
-    response = {"role": "assistant", "attachments": FILES[:1]}
-    server.override("GET", "/sessions/s", Answer(body={"session_id": "s", "status": "idle", "response": response}))
+    server.sessions["s"].messages = [{"role": "assistant", "attachments": FILES[:1]}]
     window = terminal("chat", server.url, "--session", "s")
     window.expect("[attached: re (2Jport.pdf, application/pdf]")
     window.expect(">")
@@ -328,6 +327,39 @@ def test_every_refusal_has_its_exit_code_and_a_hint(
     assert blank == ""
     assert last.startswith("hint: ")
     assert hint in last
+
+
+def test_a_key_that_is_none_is_told_apart_from_no_key(hitl: Run, server: FakeServer) -> None:
+    server.override("GET", "/sessions/s", *[problem(401, "A valid API key is required", "unauthorized")] * 2)
+    none = hitl("sessions", "get", "s", HITL_URL=server.url).stderr
+    assert f"error: {server.url} wants a key" in none
+    assert "give the server's key with --api-key" in none
+    wrong = hitl("sessions", "get", "s", HITL_URL=server.url, HITL_API_KEY="wrong-key-of-somebody").stderr
+    assert f"error: {server.url} does not know this key, or it was revoked" in wrong
+    assert "of HITL_API_KEY" in wrong
+    assert "wrong-key-of-somebody" not in wrong
+
+
+def test_what_is_not_there_is_looked_for_at_the_same_server(hitl: Run, server: FakeServer) -> None:
+    server.override("GET", "/sessions/s", problem(404, "Session not found", "session_not_found"))
+    said = hitl("sessions", "get", "s", "--url", server.url).stderr
+    assert f"error: Session not found at {server.url}" in said
+    assert f"`hitl sessions list --url {server.url}`" in said
+
+
+def test_whoever_answers_later_is_told_who_was_first_and_when(hitl: Run, server: FakeServer) -> None:
+    first = {"resolved_by": "ada", "resolved_at": "2026-11-28T18:59:07.500Z"}
+    server.override(
+        "POST", "/interrupts/i/resume", problem(409, "Interrupt already resolved", "already_resolved", **first)
+    )
+    said = hitl("interrupts", "answer", "i", "1", HITL_URL=server.url, TZ="UTC").stderr
+    assert "error: Interrupt already resolved by ada at 18:59:07 on 2026-11-28" in said
+    assert "hitl interrupts show" in said
+
+
+def test_help_is_as_wide_as_the_terminal(hitl: Run) -> None:
+    said = hitl("chat", "--help", COLUMNS="300").stdout
+    assert "and JSON lines with the events status, interrupt and response come out" in said
 
 
 def test_each_wrong_value_is_named(hitl: Run, server: FakeServer) -> None:

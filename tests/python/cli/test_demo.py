@@ -21,7 +21,7 @@ from tests.python.cli.conftest import Run
 def served(monkeypatch: pytest.MonkeyPatch) -> list[ServeOptions]:
     """What would be served, and is not."""
     options: list[ServeOptions] = []
-    monkeypatch.setattr(demo, "_serve", lambda example, given: options.append(given) or 0)
+    monkeypatch.setattr(demo, "_serve", lambda example, given, gone: options.append(given) or print(gone) or 0)
     return options
 
 
@@ -61,7 +61,7 @@ def test_the_files_are_there_before_anybody_has_talked_to_it(
 
 def test_it_spends_nobodys_money(hitl: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[set[str]] = []
-    monkeypatch.setattr(demo, "_serve", lambda example, options: seen.append(set(os.environ)) or 0)
+    monkeypatch.setattr(demo, "_serve", lambda example, options, gone: seen.append(set(os.environ)) or 0)
     hitl("demo", OPENAI_API_KEY="sk-mine", OPENROUTER_API_KEY="sk-mine", HITL_FILES="elsewhere")
     assert [set(demo.KEYS) & there for there in seen] == [set()]
     assert "HITL_FILES" in seen[0]

@@ -253,3 +253,23 @@ def test_numbers_of_an_answer_keep_theirs(open_inbox: Open, script: str) -> None
         inbox.send()
     assert sent.value.post_data == f'{{"value":{answer}}}'
     inbox.resolved(asked["interrupt_id"])
+
+
+LINES = """element => {
+  const texts = document.createTreeWalker(element, NodeFilter.SHOW_TEXT), tops = new Set();
+  for (let node; (node = texts.nextNode()); ) {
+    const range = document.createRange();
+    range.selectNodeContents(node);
+    for (const box of range.getClientRects()) tops.add(box.top);
+  }
+  return tops.size;
+}"""
+"""On how many lines the texts in an element stand."""
+
+
+def test_the_key_of_a_value_stands_on_one_line_where_there_is_room(inbox: Inbox) -> None:
+    inbox.asked(call("set_shipping", address={"notes.todo.txt": "lists"}, parcels=[1]))
+    inbox.show("set_shipping")
+    key = inbox.request.get_by_role("rowheader", name="notes.todo.txt")
+    expect(key).to_be_visible()
+    assert key.evaluate(LINES) == 1

@@ -13,6 +13,11 @@ from playwright.sync_api import Route, expect
 from tests.python.ui.desk import call
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from playwright.sync_api import Page
+
+    from tests.python.support.served import Served
     from tests.python.ui.conftest import Open
     from tests.python.ui.inbox import Inbox
 
@@ -192,3 +197,9 @@ def test_the_head_of_a_phone_has_room_for_what_is_wrong(open_inbox: Open) -> Non
     assert again is not None
     assert again["height"] == height["height"]
     assert inbox.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+
+
+def test_the_page_of_the_api_is_as_wide_as_the_window(open_page: Callable[..., Page], desk: Served, size: str) -> None:
+    page = open_page(f"{desk.url}/docs", size)
+    expect(page.get_by_role("main").get_by_text("Get a session, or wait for it")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")

@@ -134,7 +134,7 @@ function Args({ record }: { record: Interrupt }) {
       {Object.keys(args).length === 0 ? <p class="muted">No arguments.</p> : view === "table" ? <Members value={args} /> : <Source value={args} label="Arguments as JSON" />}
       {Object.keys(others).length > 0 && <details><summary>More about the call</summary><Members value={others} /></details>}
       {record.metadata !== null && <details><summary>Metadata</summary><Members value={record.metadata} /></details>}
-      {record.args_digest !== null && <p class="digest" title="The approval is for exactly these arguments"><Plain text={record.args_digest} /></p>}
+      {record.args_digest !== null && <p class="digest">For exactly these arguments: <Plain text={record.args_digest} /></p>}
     </section>
   );
 }

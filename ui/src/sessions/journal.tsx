@@ -54,6 +54,13 @@ export function Journal({ session }: { session: Session }) {
   );
 }
 
+/** What the less common words of a journal stand for. */
+const MEANING = new Map([
+  ["intent", "about to begin, once"],
+  ["pause", "waits for people or timers"],
+  ["taken", "goes on in another worker"],
+]);
+
 function Entry({ entry }: { entry: JournalEntry }) {
   const { index, at, entry: word, kind, name, location, result, error, attachments = [] } = entry;
   return (
@@ -62,6 +69,7 @@ function Entry({ entry }: { entry: JournalEntry }) {
       <div>
         <p class="facts">
           <strong>{word.replace(/_/g, " ")}</strong>
+          {MEANING.has(word) && <span>{MEANING.get(word)}</span>}
           {kind != null && <span>{kind}</span>}
           {name != null && <code><Name text={name} /></code>}
           {at != null && <time dateTime={at}>{clock(at)}</time>}

@@ -162,7 +162,13 @@ async def _one_of(what: str, answers: Sequence[tuple[str, Any]]) -> ChatAnswer:
     return ChatAnswer(value, [(what, label)])
 
 
-_WRITTEN = {"integer": "a whole number", "number": "a number", "null": "null"}
+_WRITTEN = {
+    "integer": "a whole number",
+    "number": "a number",
+    "null": "null",
+    "object": 'an object, such as {"name": "value"}',
+    "array": "a list, such as [1, 2]",
+}
 """How JSON writes what has no quotes, by the type of a schema."""
 
 

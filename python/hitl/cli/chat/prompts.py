@@ -225,7 +225,9 @@ class _Menu:
         return lines
 
     def _preview_text(self) -> StyleAndTextTuples:
-        text = "" if self._current is None else _preview(self._choices[self._current])
+        if self._current is None:
+            return [("class:detail", "of the choice that is marked")]
+        text = _preview(self._choices[self._current])
         return [("", text)] if text else [("class:detail", "none")]
 
     def _help_line(self) -> StyleAndTextTuples:
@@ -233,9 +235,12 @@ class _Menu:
             return [("class:title", f"> {self.typed}")]
         if self._complaint:
             return [("class:complaint", self._complaint)]
-        keys = (
-            "arrows to move, space to choose, Enter when done" if self._several else "arrows to move, Enter to choose"
-        )
+        if self._several:
+            keys = "arrows to move, space to choose, Enter when done"
+        elif self._spellings is None:
+            keys = "arrows to move, Enter to choose"
+        else:
+            keys = "arrows to move, or its number, Enter to choose"
         # In a narrow terminal a line would break anywhere.
         gap = " " if _terminal_size().columns >= NARROW else "\n"
         return [("class:help", f"{keys},{gap}Ctrl-C to leave it for later")]
@@ -329,6 +334,10 @@ class _Menu:
         @keys.add("backspace")
         def _(event: KeyPressEvent) -> None:
             typed(self.typed[:-1])
+
+        @keys.add("c-u")
+        def _(event: KeyPressEvent) -> None:
+            typed("")
 
     def _meant(self, typed: str) -> int | None:
         """Which choice that is, by what it is called or by its number."""
