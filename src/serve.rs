@@ -132,9 +132,11 @@ impl Running {
             engine.attach(workers).await?;
             Ok::<_, ServerStartError>(())
         };
+        // Whoever was stopped first has not started, also where both are there at once.
         let ready = tokio::select! {
-            ready = ready => ready,
+            biased;
             () = stop.cancelled() => Err(settings::SupervisorStartError::Stopped.into()),
+            ready = ready => ready,
         };
         if let Err(error) = ready {
             if let Err(error) = end(&engine, supervisor.as_deref(), Duration::ZERO).await {
