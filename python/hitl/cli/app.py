@@ -7,9 +7,10 @@ import io
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from hitl.cli import exit_codes
 from hitl.cli.output import Failure
@@ -36,11 +37,30 @@ COMMANDS = {
 """The commands, then the groups of commands, as `--help` has them, each with the module whose `add_to` adds it."""
 
 
+EXAMPLES = {"agent": "Such as app:agent, which is `agent` of app.py; for an example that needs no project: hitl demo"}
+"""What an argument looks like, by the name of its parameter, for whoever gives none."""
+
+
+class _Commands(TyperGroup):
+    """As typer's own, with words of ours where its own tell little of what is wrong with an argument."""
+
+    def invoke(self, ctx: typer.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            # What validates for typer puts its own kind of error before the message.
+            error.message = error.message.removeprefix("Value error, ")
+            if not error.message and error.param is not None:
+                error.message = EXAMPLES.get(str(error.param.name), "")
+            raise
+
+
 def program(first: str | None = None) -> typer.Typer:
     """What understands a command line whose first argument is `first`: the one command that it names, which spares the
     import of the others, none where the version is asked for, or all of them."""
     app = typer.Typer(
         name="hitl",
+        cls=_Commands,
         help="Serve Python agents that stop and ask a person.",
         no_args_is_help=True,
         add_completion=False,

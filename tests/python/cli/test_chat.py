@@ -280,16 +280,25 @@ def test_an_unknown_type_shows_its_payload_and_takes_json(serve: Serve, terminal
     assert "color_picker" in shown
     assert "Pick a brand color" in shown
     assert "#4ECDC4" in shown
-    assert '"required"' in shown
+    assert 'The answer is an object, such as {"hex": "value"}' in shown
+    assert '"required"' not in shown
     chat.send("#4ECDC4" + ENTER)
     chat.expect("That is not JSON")
     chat.expect("Answer as JSON:")
     chat.send("teal" + ENTER)
-    chat.expect('The answer is an object, such as {"name": "value"}')
+    chat.expect('The answer is an object, such as {"hex": "value"}')
     chat.expect("Answer as JSON:")
     chat.send('{"hex": "#4ECDC4"}' + ENTER)
     chat.expect("heard")
     assert answers_sent(server) == [{"hex": "#4ECDC4"}]
+
+
+def test_a_schema_that_says_more_than_words_do_is_shown_itself(serve: Serve, terminal: Open) -> None:
+    chat = terminal("chat", serve(asks(COLOR, response_schema={"not": {"type": "null"}})).url)
+    start_turn(chat)
+    shown = chat.expect("Answer as JSON:")
+    assert "The answer must be valid against:" in shown
+    assert '"not": {' in shown
 
 
 def test_an_answer_that_is_refused_is_asked_for_again(serve: Serve, terminal: Open) -> None:

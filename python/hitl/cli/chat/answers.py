@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from hitl.cli.chat.expected import expected
 from hitl.cli.chat.prompts import Choice, choose, choose_or_write, choose_several, enter_text
 from hitl.cli.chat.rendering import Screen
 from hitl.cli.text import exact, exact_json
@@ -162,22 +163,12 @@ async def _one_of(what: str, answers: Sequence[tuple[str, Any]]) -> ChatAnswer:
     return ChatAnswer(value, [(what, label)])
 
 
-_WRITTEN = {
-    "integer": "a whole number",
-    "number": "a number",
-    "null": "null",
-    "object": 'an object, such as {"name": "value"}',
-    "array": "a list, such as [1, 2]",
-}
-"""How JSON writes what has no quotes, by the type of a schema."""
-
-
 def _no_json(text: str, error: ValueError, schema: Any) -> str:
     if not text:
         return "An answer is JSON: text in quotes, a number, true or false, null, [...] or {...}"
-    written = _WRITTEN.get(str(schema.get("type"))) if isinstance(schema, Mapping) else None
-    if written is not None:
-        return f"That is not JSON: {error}. The answer is {written}"
+    asked_for = expected(schema)
+    if asked_for is not None and not isinstance(asked_for.example, str):
+        return f"That is not JSON: {error}. The answer is {asked_for}"
     if re.fullmatch(r"[^\W\d_][\w .,:;!?-]*", text):
         return f"Text needs quotes: {exact_json(text)}"
     return f'That is not JSON: {error}. Text needs quotes: "yes"'

@@ -107,7 +107,7 @@ class Chat:
                 conversation = cls(client, me, session, follower, screen, history)
                 try:
                     if session_id is not None:
-                        screen.recall(await said_before(client, session))
+                        screen.recall(await said_before(client, session), in_turn=session.status != "idle")
                     return await conversation._talk(session, message, is_one)
                 except PersonLeft:
                     pass

@@ -21,11 +21,22 @@ async def said_before(client: AsyncClient, session: Session) -> Sequence[ChatMes
     if session.status == "idle":
         return messages
     try:
-        page = await client.get_journal(session.session_id, limit=ENTRIES)
+        return [*messages, *await _said_in_the_turn(client, session.session_id)]
     except ApiError:
         # It is gone, or not for this key: then the messages have to do.
         return messages
-    return [*messages, *(message for entry in page if (message := _message_in(entry)) is not None)]
+
+
+async def _said_in_the_turn(client: AsyncClient, session_id: str) -> Sequence[ChatMessage]:
+    """All of it: the oldest come first, and what somebody goes on from is the newest."""
+    said: list[ChatMessage] = []
+    cursor: str | None = None
+    while True:
+        page = await client.get_journal(session_id, limit=ENTRIES, cursor=cursor)
+        said += (message for entry in page if (message := _message_in(entry)) is not None)
+        cursor = page.next_cursor
+        if cursor is None:
+            return said
 
 
 def _message_in(entry: JournalEntry) -> ChatMessage | None:

@@ -12,6 +12,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from hitl.cli.chat.expected import expected
 from hitl.cli.chat.flow import Flow
 from hitl.cli.connection import DEFAULT_URL, retry_command
 from hitl.cli.tables import console
@@ -30,6 +31,8 @@ class Screen:
         self._reply = Reply()
         self._flow = Flow()
         self._url = DEFAULT_URL
+        # What the agent said last in the turn that somebody came to, while nothing has followed it.
+        self._recalled = ""
 
     def greet(self) -> None:
         self._line(Text("Ctrl-D leaves, the session stays.", style="dim"))
@@ -38,11 +41,16 @@ class Screen:
         self._url = url
         self._line(Text(f"Session {one_line(session.session_id)} at {url}", style="dim"))
 
-    def recall(self, messages: Sequence[ChatMessage]) -> None:
-        """What was said last, for somebody who comes to a session that there is; the very last of it in full."""
+    def recall(self, messages: Sequence[ChatMessage], *, in_turn: bool) -> None:
+        """What was said last, for somebody who comes to a session that there is; the very last of it in full.
+
+        in_turn: whether the last of it was said in a turn that was not over when they came.
+        """
         told = [(message, text) for message in messages if message.role != "system" and (text := message_text(message))]
         if len(told) > RECALLED:
             self._line(Text(f"{len(told) - RECALLED} messages before these.", style="dim"))
+        if in_turn and told and told[-1][0].role == "assistant":
+            self._recalled = told[-1][1]
         last = len(told) - 1
         for position, (message, text) in list(enumerate(told))[-RECALLED:]:
             if message.role == "tool":
@@ -60,10 +68,12 @@ class Screen:
 
     def tool_started(self, event: Event) -> None:
         """A line for a tool that is at work."""
+        self._recalled = ""
         self._line(Text(f"{tool_call_text(event)} ...", style="dim"))
 
     def tool_finished(self, event: Event) -> None:
         """A line for what came of it: the beginning of the result, or the error."""
+        self._recalled = ""
         name = one_line(str(event.tool_name))
         error = event.data.get("error")
         if error is not None:
@@ -81,7 +91,7 @@ class Screen:
             self._line(Text.assemble(("error", "bold red"), ": ", plain(session.error or "unknown")))
             if session.can_be_retried:
                 self._way_on(session.session_id)
-        self._reply = Reply()
+        self._reply, self._recalled = Reply(), ""
 
     def interrupt(self, interrupt: Interrupt, position: int, count: int) -> None:
         """Show what is asked. Questions show themselves in their prompts, so only their number is printed."""
@@ -96,6 +106,7 @@ class Screen:
         self._line(custom_panel(interrupt, has_menu=has_menu))
 
     def answered(self, what: str, answer: str) -> None:
+        self._recalled = ""
         self._line(Text.assemble(("> ", "cyan"), (f"{one_line(what)}: ", "dim"), one_line(answer)))
 
     def note(self, text: str, style: str = "yellow") -> None:
@@ -119,7 +130,8 @@ class Screen:
         elif shown.strip() != whole.strip():
             # Nothing was streamed, or something else than the agent then answered with.
             self._break_line()
-            if whole:
+            # The turn may have come to its end just when what it had said so far was read.
+            if whole and (shown or whole != self._recalled):
                 self._line(Text(whole))
         else:
             self._break_line()
@@ -242,7 +254,19 @@ def custom_panel(interrupt: Interrupt, *, has_menu: bool = False) -> Panel:
     if rest or not parts:
         parts.append(Text(exact_json(rest or interrupt.payload, indent=2)))
     if interrupt.response_schema is not None and not has_menu:
-        parts.append(Text("The answer must be valid against:", style="dim"))
-        parts.append(Text(exact_json(interrupt.response_schema, indent=2), style="dim"))
+        parts.append(_answer_asked_for(interrupt.response_schema))
     title = Text(f"The agent asks ({one_line(interrupt.type)})", style="bold yellow")
     return Panel(Group(*parts), title=title, title_align="left", border_style="yellow", box=box.ROUNDED)
+
+
+def _answer_asked_for(schema: Any) -> RenderableType:
+    """What the answer has to be: in words where there are some for it, else the schema."""
+    asked_for = expected(schema)
+    if asked_for is None:
+        return Text(f"The answer must be valid against:\n{exact_json(schema, indent=2)}", style="dim")
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(no_wrap=True)
+    grid.add_column(overflow="fold")
+    for place, what in asked_for.fields:
+        grid.add_row(Text(f"  {one_line(place)}", style="cyan"), Text(plain(what), style="dim"))
+    return Group(Text(f"The answer is {plain(str(asked_for))}", style="dim"), grid)
