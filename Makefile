@@ -1,7 +1,7 @@
 # Everything a developer runs. `make` alone lists it.
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test begun rust-built rust-and-environments environments others test-rust test-python test-pythons test-frameworks test-frameworks-oldest test-upstream slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pooler pictures site links bench bench-full bench-layers demo wheel sdist try-wheel try-sdist clean
+.PHONY: help setup test begun packages rust-built rust-and-environments environments others test-rust test-python test-pythons test-frameworks test-frameworks-oldest test-upstream slowest test-full hostile fuzz matrix lint lint-rust lint-python lint-ui advisories format ui browser pooler pictures site links bench bench-full bench-layers demo wheel sdist try-wheel try-sdist clean
 
 VENV ?= .venv
 # Arguments for pytest: `make test-python ARGS="-n0 -k webhook"`.
@@ -52,22 +52,24 @@ endif
 test: begun rust-and-environments test-python others ## Set up, then run every test, Rust and Python; names the slowest
 	@$(BIN)/python tools/slowest.py
 
-begun: # The compiler works while packages come, which keeps one core busy.
-	@$(MAKE) --no-print-directory --jobs=2 $(VENV)/.tools rust-built
+begun: # The compiler works while packages come, and at last on one crate, which keeps one core busy.
+	@$(MAKE) --no-print-directory --jobs=2 packages rust-built
 
 rust-built:
 	$(RUST_TESTS) --locked --no-default-features $(FAULTS) --no-run
 
-rust-and-environments: setup # What is fetched, unpacked and resolved comes while the tests of the core link and wait.
-	@$(MAKE) --no-print-directory --jobs=2 $(TOGETHER) SETUP= test-rust environments
-
-environments: $(SETUP) # What the tests after those of the core run in, and on
+packages: $(VENV)/.tools # What tests need that are not about the core, and what needs no core itself
 	@# No prerequisites: two of Debian's packages cannot be installed at once.
 	@tools/browser.sh $(BIN)/playwright
 	@tools/pooler.sh
-	$(IN_VENV) python tools/other_pythons.py --install
 	$(IN_VENV) python -m tools.frameworks --install
 	$(IN_VENV) python -m tools.upstream --install
+
+rust-and-environments: setup # What is copied and unpacked comes while the tests of the core link and wait.
+	@$(MAKE) --no-print-directory --jobs=2 $(TOGETHER) SETUP= test-rust environments
+
+environments: $(SETUP) # What the tests on other Pythons run in; which these are is the core's to say
+	$(IN_VENV) python tools/other_pythons.py --install
 
 others: setup # Each by itself leaves a processor idle: while it begins, and for its last tests.
 	@$(MAKE) --no-print-directory --jobs=2 $(TOGETHER) SETUP= test-pythons test-frameworks test-upstream

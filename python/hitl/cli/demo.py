@@ -41,7 +41,7 @@ EXAMPLES = {
     ),
     "shop": Example(
         "hitl.examples.shop:agent",
-        "gives the money for an order back, once somebody has said yes",
+        "gives the money for an order of ada's back, once somebody has said yes",
         ("refund A-1",),
     ),
     "colors": Example(

@@ -244,9 +244,12 @@ class RunningTurn:
             return {"error": describe_error(error)}
 
     def failed(self, error: BaseException) -> None:
-        """The agent raised."""
+        """The agent raised, or was cancelled because its turn cannot go on: then that is what is told."""
+        says_all = isinstance(error, HitlError) and error.says_all
+        if isinstance(error, asyncio.CancelledError) and self.turn.failure.done():
+            error, says_all = self.turn.failure.result(), True
         self.error = error
-        if isinstance(error, HitlError) and error.says_all:
+        if says_all:
             said = " ".join(str(error).split("\n\n"))
             sys.stderr.write(f"{type(error).__name__}: {said}\n")
         else:

@@ -207,7 +207,7 @@ def as_agent(candidate: Any, what: str = "agent") -> LoadedAgent:
     if inspect.isclass(candidate):
         raise AgentLoadError(
             f"{what} is the class {candidate.__name__}, not an agent",
-            f"make an instance of it: {candidate.__name__}(...)",
+            f"make an instance of it: {candidate.__name__}(...); {accepted()}",
         )
     adapted = adapt(candidate, what)
     if adapted is not None:
@@ -290,6 +290,10 @@ def _entry_point(candidate: Any, what: str) -> tuple[Callable[..., Any], str]:
     run_turn = getattr(candidate, "run_turn", None)
     if callable(run_turn):
         return run_turn, f"{what}.run_turn"
+    if type(candidate).__module__.startswith("hitl.tools."):
+        # It can be called with two arguments, as an agent is: each message would be refused as what they are not.
+        name = _name_of(candidate)
+        raise AgentLoadError(f"{what} is the tool {name}, not an agent", f"give it to one: ReActAgent(tools=[{name}])")
     if callable(candidate):
         return candidate, what
     raise AgentLoadError(

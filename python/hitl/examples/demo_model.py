@@ -144,7 +144,8 @@ def delete(request: str) -> Plan:
     result = yield "delete_file", {"path": path}
     if error := error_of(result):
         return f"{path} is still there. I was told: {error}"
-    return f"Done: {path} is gone."
+    # A person may have named another file, or answered in its place.
+    return f"Done: {path} is gone." if result == f"deleted {path}" else f"Done: {result}."
 
 
 MOVE = r"\b(?:move|rename)\s+(\S+)\s+(?:to|into|as)\s+(\S*\w)"
@@ -156,7 +157,7 @@ def move(request: str) -> Plan:
     result = yield "move_files", {"moves": {paths[1]: paths[2]}}
     if error := error_of(result):
         return f"{paths[1]} stays where it is. I was told: {error}"
-    return f"Done: {paths[1]} is {paths[2]} now."
+    return f"Done: {result}."
 
 
 STRATEGY = {
@@ -198,8 +199,7 @@ def organize(request: str) -> Plan:
     result = yield "move_files", {"moves": moves}
     if error := error_of(result):
         return f"The files are not organized. I was told: {error}"
-    folders = sorted({str(PurePosixPath(place).parent) for place in moves.values()})
-    return f"Done: {result}, into {', '.join(folders)}."
+    return f"Done: {result}."
 
 
 PLANS: Plans = [

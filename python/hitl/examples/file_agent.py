@@ -116,7 +116,10 @@ def move_files(moves: dict[str, str]) -> str:
         place = locate(destination)
         place.parent.mkdir(parents=True, exist_ok=True)
         existing_file(source).rename(place)
-    return f"moved {len(moves)} file{'s' if len(moves) != 1 else ''}"
+    places = [locate(destination).relative_to(directory()) for destination in moves.values()]
+    if len(places) < 2:
+        return f"moved 1 file to {places[0]}" if places else "moved no file"
+    return f"moved {len(places)} files into {', '.join(sorted({str(place.parent) for place in places}))}"
 
 
 @tool(requires_approval=True, input_guardrails=[can_be_deleted])

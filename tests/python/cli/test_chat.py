@@ -157,7 +157,7 @@ def test_what_agents_write_cannot_reach_the_terminal(serve: Serve, terminal: Ope
     chat.expect("By date")
     chat.expect("Enter to choose")
     chat.send(DOWN + ENTER)
-    chat.expect("Answer as JSON:")
+    chat.expect("Answer as JSON")
     chat.send("1" + ENTER)
     assert chat.finish() == 1
     assert "\x1b]0;" not in chat.raw
@@ -276,7 +276,7 @@ def test_an_unknown_type_shows_its_payload_and_takes_json(serve: Serve, terminal
     server = serve(asks(COLOR, response_schema={"type": "object", "required": ["hex"]}))
     chat = terminal("chat", server.url)
     start_turn(chat)
-    shown = chat.expect("Answer as JSON:")
+    shown = chat.expect("Answer as JSON")
     assert "color_picker" in shown
     assert "Pick a brand color" in shown
     assert "#4ECDC4" in shown
@@ -284,10 +284,10 @@ def test_an_unknown_type_shows_its_payload_and_takes_json(serve: Serve, terminal
     assert '"required"' not in shown
     chat.send("#4ECDC4" + ENTER)
     chat.expect("That is not JSON")
-    chat.expect("Answer as JSON:")
+    chat.expect("Answer as JSON")
     chat.send("teal" + ENTER)
     chat.expect('The answer is an object, such as {"hex": "value"}')
-    chat.expect("Answer as JSON:")
+    chat.expect("Answer as JSON")
     chat.send('{"hex": "#4ECDC4"}' + ENTER)
     chat.expect("heard")
     assert answers_sent(server) == [{"hex": "#4ECDC4"}]
@@ -296,7 +296,7 @@ def test_an_unknown_type_shows_its_payload_and_takes_json(serve: Serve, terminal
 def test_a_schema_that_says_more_than_words_do_is_shown_itself(serve: Serve, terminal: Open) -> None:
     chat = terminal("chat", serve(asks(COLOR, response_schema={"not": {"type": "null"}})).url)
     start_turn(chat)
-    shown = chat.expect("Answer as JSON:")
+    shown = chat.expect("Answer as JSON")
     assert "The answer must be valid against:" in shown
     assert '"not": {' in shown
 
@@ -305,7 +305,7 @@ def test_an_answer_that_is_refused_is_asked_for_again(serve: Serve, terminal: Op
     server = serve(asks(COLOR))
     chat = terminal("chat", server.url)
     start_turn(chat)
-    chat.expect("Answer as JSON:")
+    chat.expect("Answer as JSON")
     wrong = {"loc": ["body", "value", "hex"], "msg": "is required", "type": "required"}
     detail = "Invalid answer: body.value.hex: is required"
     refusal = problem(422, detail, "invalid_answer", errors=[wrong])
@@ -313,7 +313,7 @@ def test_an_answer_that_is_refused_is_asked_for_again(serve: Serve, terminal: Op
     chat.send("{}" + ENTER)
     chat.expect("Your answer was not taken: hex: is required.")
     # The line is empty again, so that what is typed next is not put behind what was wrong.
-    chat.expect("Answer as JSON:")
+    chat.expect("Answer as JSON")
     chat.send("false" + ENTER)
     chat.expect("heard [false]")
     assert leave(chat) == 0
@@ -324,13 +324,13 @@ def test_an_answer_that_is_refused_is_asked_for_again(serve: Serve, terminal: Op
 def test_a_number_in_words_is_told_how_json_writes_it(serve: Serve, terminal: Open) -> None:
     chat = terminal("chat", serve(asks({"type": "count"}, response_schema={"type": "integer"})).url)
     start_turn(chat)
-    chat.expect("Answer as JSON:")
+    chat.expect("Answer as JSON")
     chat.send(ENTER)
     chat.expect("An answer is JSON")
-    chat.expect("Answer as JSON:")
+    chat.expect("Answer as JSON")
     chat.send("two" + ENTER)
     chat.expect("The answer is a whole number")
-    chat.expect("Answer as JSON:")
+    chat.expect("Answer as JSON")
     chat.send("2" + ENTER)
     chat.expect("heard [2]")
 
@@ -339,7 +339,7 @@ def test_what_was_refused_comes_back_with_the_up_arrow(serve: Serve, terminal: O
     server = serve(asks(COLOR))
     chat = terminal("chat", server.url)
     start_turn(chat)
-    chat.expect("Answer as JSON:")
+    chat.expect("Answer as JSON")
     wrong = [{"loc": ["body", "value"], "msg": m, "type": "t"} for m in ("is too short", "is no color")]
     refusal = problem(422, "Invalid answer: body.value: is too short; ...", "invalid_answer", errors=wrong)
     server.override("POST", f"/sessions/{server.only_session().id}/resume", refusal)
@@ -347,7 +347,7 @@ def test_what_was_refused_comes_back_with_the_up_arrow(serve: Serve, terminal: O
     chat.expect("Your answer was not taken:")
     chat.expect("is too short")
     chat.expect("is no color")
-    chat.expect("Answer as JSON:")
+    chat.expect("Answer as JSON")
     chat.send(UP)
     chat.expect('"re"')
     chat.send("\x7fd" + '"' + ENTER)
@@ -359,7 +359,7 @@ def test_user_input_without_questions_is_a_type_like_any_other(serve: Serve, ter
     chat = terminal("chat", server.url)
     start_turn(chat)
     chat.expect("Anything to add?")
-    chat.expect("Answer as JSON:")
+    chat.expect("Answer as JSON")
     chat.send('"no"' + ENTER)
     chat.expect('heard ["no"]')
     assert answers_sent(server) == ["no"]
@@ -380,7 +380,7 @@ def test_several_interrupts_are_numbered_and_all_answered(serve: Serve, terminal
     chat.expect("Enter to choose")
     chat.send(DOWN + ENTER)
     chat.expect("Interrupt 2 of 2")
-    chat.expect("Answer as JSON:")
+    chat.expect("Answer as JSON")
     chat.send("null" + ENTER)
     chat.expect('heard [{"approved": true}, null]')
     assert leave(chat) == 0
@@ -391,7 +391,7 @@ def test_the_next_interrupt_of_a_turn_is_asked_too(serve: Serve, terminal: Open)
     start_turn(chat)
     chat.expect("Enter to choose")
     chat.send(DOWN + ENTER)
-    chat.expect("Answer as JSON:")
+    chat.expect("Answer as JSON")
     chat.send("7" + ENTER)
     chat.expect('heard [{"approved": true}, 7]')
 
@@ -417,7 +417,7 @@ def test_a_question_that_ends_by_itself_closes_its_prompt(
     server = serve(asks(COLOR))
     chat = terminal("chat", server.url)
     start_turn(chat)
-    chat.expect("Answer as JSON:")
+    chat.expect("Answer as JSON")
     (interrupt,) = server.only_session().pending
     server.settle(interrupt["interrupt_id"], status)
     chat.expect(shown)
@@ -428,7 +428,7 @@ def test_a_key_meant_for_a_prompt_that_closed_does_not_answer_the_next(serve: Se
     server = serve(asks(COLOR, APPROVAL))
     chat = terminal("chat", server.url)
     start_turn(chat)
-    chat.expect("Answer as JSON:")
+    chat.expect("Answer as JSON")
     (interrupt,) = server.only_session().pending
     server.answer(interrupt["interrupt_id"], "red", "ann")
     chat.expect("answered by ann")

@@ -129,4 +129,4 @@ def test_an_answer_that_is_refused_is_asked_for_again(serve: Serve, terminal: Op
 def test_everything_else_is_asked_for_as_json(serve: Serve, terminal: Open, schema: Any) -> None:
     chat = terminal("chat", serve(asks(FOLDER, response_schema=schema)).url)
     start_turn(chat)
-    assert "Your answer?" not in chat.expect("Answer as JSON:")
+    assert "Your answer?" not in chat.expect("Answer as JSON")

@@ -87,14 +87,14 @@ def test_two_at_once_and_an_answer_the_schema_refuses(terminal: Open) -> None:
     with Served("hitl.examples.color_picker:palette") as server:
         chat = terminal("chat", server.url)
         start_turn(chat, "colors")
-        chat.expect("Answer as JSON:")
+        chat.expect("Answer as JSON")
         chat.send('"blue"' + ENTER)
         # In the words of the server itself: the place in the request is not among them.
         chat.expect("Your answer was not taken:")
-        assert "body" not in chat.expect("Answer as JSON:")
+        assert "body" not in chat.expect("Answer as JSON")
         chat.send('{"hex": "#1d3557"}' + ENTER)
         chat.expect('color_picker: {"hex": "#1d3557"}')
-        chat.expect("Answer as JSON:")
+        chat.expect("Answer as JSON")
         chat.send('{"hex": "#e63946"}' + ENTER)
         chat.expect('color_picker: {"hex": "#e63946"}')
         chat.expect("#e63946")

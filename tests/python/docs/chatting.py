@@ -6,7 +6,7 @@ import re
 
 from tests.python.cli.terminal import CTRL_C, CTRL_D, DOWN, ENTER, Terminal
 
-_ASKED = "Answer as JSON: "
+_ASKED = "Answer as JSON (Ctrl-C to leave it for later): "
 LEFT = "Not answered; it stays open."
 """What a chat says that was left at a question with Ctrl-C."""
 

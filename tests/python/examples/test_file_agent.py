@@ -137,6 +137,17 @@ def test_a_refused_plan_moves_nothing(server: LiveServer, human: Human, files: P
     assert paths_below(files) == SAMPLES.keys()
 
 
+def test_what_an_approver_changed_is_what_it_says_in_the_end(server: LiveServer, human: Human, files: Path) -> None:
+    human.on("move_files").edit(moves={"todo.txt": "papers/todo.txt"})
+    human.on("delete_file").edit(path="papers/todo.txt")
+
+    assert server.send("move todo.txt to lists/todo.txt").content == "Done: moved 1 file to papers/todo.txt."
+    assert (files / "papers/todo.txt").exists()
+
+    assert server.send("delete the old logs file").content == "Done: deleted papers/todo.txt."
+    assert (files / "old_logs.txt").exists()
+
+
 # --- the rest -----------------------------------------------------------------------------------------------------
 
 

@@ -464,3 +464,19 @@ def test_a_turn_that_is_at_work_when_it_is_parked_ends_with_its_process(child: C
     worker.send("park", turn="t1")
     assert worker.receive() is None
     assert (worker.exit_code(), worker.stdout, worker.stderr) == (0, "", "")
+
+
+def test_of_a_turn_that_cannot_go_on_the_log_says_why_and_not_where_its_agent_was_stopped(
+    child: Callable[..., Child],
+) -> None:
+    worker = child("misbehaving")
+    worker.turn(content="away")
+    worker.ack(worker.expect("step"))
+    worker.expect("waiting")
+    worker.ack(worker.expect("timer"))
+    assert worker.end()["error"]["code"] == "model_unavailable"
+    assert worker.exit_code() == 0
+    assert (
+        worker.stderr
+        == "ModelUnavailable: step 'misbehaving.<locals>.service' was tried 2 times, last: TransientError: no route\n"
+    )

@@ -102,6 +102,12 @@ class WrongRunTurn:
     async def run_turn(self, message: ChatMessage) -> None: ...
 
 
+@hitl.tool
+def refund(order: str, euros: int) -> str:
+    """Give money back."""
+    return f"{order}: {euros}"
+
+
 async def no_parameters() -> None: ...
 async def keyword_only(*, message: ChatMessage, state: State) -> None: ...
 async def generator(message: ChatMessage, state: State) -> Any:
@@ -114,8 +120,9 @@ async def generator(message: ChatMessage, state: State) -> Any:
         (
             AsyncRunTurn,
             "app:agent is the class AsyncRunTurn, not an agent",
-            "make an instance of it: AsyncRunTurn(...)",
+            "make an instance of it: AsyncRunTurn(...); an agent is a function",
         ),
+        (refund, "app:agent is the tool refund, not an agent", "give it to one: ReActAgent(tools=[refund])"),
         (42, "app:agent is of type int, not an agent", "run_turn(message, state)"),
         (None, "app:agent is of type NoneType, not an agent", "a function (message, state)"),
         (no_parameters, "app:agent takes () -> None, and cannot be called with (message, state)", "write it as"),

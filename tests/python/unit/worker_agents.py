@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import Annotated, Any
 
 import hitl
-from hitl import ChatMessage, interrupt, step, tool
+from hitl import ChatMessage, TransientError, interrupt, step, tool
 from hitl.driver import output
 from hitl.models.provider import ModelNotConfigured
 from hitl.turn.runtime import current_turn
@@ -69,6 +69,13 @@ async def misbehaving(message: ChatMessage, state: State) -> Any:  # noqa: RET50
             raise ValueError("no such city")
         case "no key":
             raise ModelNotConfigured("it has no key\n\nhint: set KEY")
+        case "away":
+
+            @step(retries=1)
+            async def service() -> None:
+                raise TransientError("no route", 0.001)
+
+            await service()
         case "exit":
             sys.exit("bye")
         case "exit in a child task":

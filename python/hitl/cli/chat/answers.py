@@ -123,7 +123,7 @@ class Answerer:
     async def _any_json(self, interrupt: Interrupt, draft: str) -> ChatAnswer:
         """Each time from an empty line: whoever was told what is wrong types an answer, and would type it behind."""
         while True:
-            draft = await enter_text("Answer as JSON:", before=draft)
+            draft = await enter_text("Answer as JSON (Ctrl-C to leave it for later):", before=draft)
             try:
                 value = read_json(draft)
             except ValueError as error:
