@@ -33,9 +33,8 @@ MINUTES = 35
 
 BUILD = (
     *("cargo", "test", "--locked", "--no-default-features", "--features", "failpoints"),
-    *("--lib", "--no-run", "--profile", "worlds", "--message-format", "json"),
+    *("--lib", "--no-run", "--message-format", "json"),
 )
-"""Optimised, but for what checks itself: those are places of the tests'."""
 
 _WRONG = re.compile(r"\d+ of \d+ worlds, seeds \[([\d, ]+)\]")
 

@@ -234,6 +234,8 @@ class AgentLoadError(HitlError):
         super().__init__(message, hint)
         self.message = message
         self.hint = hint
+        if hint is not None:
+            self.add_note(f"hint: {hint}")  # for tracebacks
 
     def __str__(self) -> str:
         return self.message

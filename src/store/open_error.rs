@@ -274,7 +274,7 @@ impl OpenError {
             Self::Locked { holder: Some(FileHolder { is_server: false, .. }), .. } => {
                 "wait until that process has ended, or name another file"
             }
-            Self::Locked { .. } => "stop that server first, or name another file",
+            Self::Locked { .. } => "stop that server first, or name another file (`--store`)",
             Self::Server { trouble, .. } => trouble.hint(),
             Self::NotEmpty { .. } => "name a file that is not there, or an empty database: stores are not mixed",
             Self::SameStore => "name another target; a store is copied once into an empty one",

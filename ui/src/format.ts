@@ -52,6 +52,12 @@ export function summary(record: Interrupt): string {
   return rest.map(([name, value]) => `${name}: ${short(value)}`).join("  ·  ");
 }
 
+/** The same, of one that was decided: what an approver changed is what ran. */
+export function decided(record: Interrupt): string {
+  const args = isObject(record.value) ? record.value["args"] : undefined;
+  return outcome(record) === "approved with changes" && isObject(args) ? summaryOf(args) : summary(record);
+}
+
 /** Arguments on one line. */
 export function summaryOf(args: JsonObject): string {
   return Object.entries(args).map(([name, value]) => `${name}: ${short(value)}`).join("  ·  ");

@@ -377,6 +377,8 @@ def _sort_tools(given: Iterable[ToolLike]) -> tuple[list[Tool[..., Any]], tuple[
     """The tools among what was given, plain functions made tools, and the MCP servers."""
     tools: list[Tool[..., Any]] = []
     sources: list[MCPTools] = []
+    if not isinstance(given, Iterable):
+        raise TypeError(f"ReActAgent: tools takes a list of tools, got {given!r}\n\nhint: tools=[...], also for one")
     for item in given:
         if callable(getattr(item, "list_tools", None)) and hasattr(item, "connected"):
             sources.append(cast("MCPTools", item))

@@ -44,7 +44,7 @@ EXAMPLES = {"agent": "Such as app:agent, which is `agent` of app.py; for an exam
 class _Commands(TyperGroup):
     """As typer's own, with words of ours where its own tell little of what is wrong with an argument."""
 
-    def invoke(self, ctx: typer.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
         except typer.BadParameter as error:
@@ -72,9 +72,17 @@ def program(first: str | None = None) -> typer.Typer:
     app.callback()(_root)
     for command in () if first == "--version" else (first,) if first in COMMANDS else COMMANDS:
         import_module(COMMANDS[command]).add_to(app)
+    _describe(app)
+    return app
+
+
+def _describe(app: typer.Typer) -> None:
+    """The help of its commands, and of those in its groups."""
     for added in app.registered_commands:
         added.help = added.help or _paragraphs(added.callback)
-    return app
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            _describe(group.typer_instance)
 
 
 def _paragraphs(command: object) -> str:

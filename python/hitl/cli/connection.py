@@ -79,18 +79,26 @@ def retry_command(session_id: str, url: str) -> str:
 
 
 @contextmanager
-def connect(url: str, api_key: str | None) -> Iterator[Client]:
-    """A client for the length of a `with` block. What is not there, and a key that is none, is told with the server."""
+def connect(url: str, api_key: str | None, session: str | None = None) -> Iterator[Client]:
+    """A client for the length of a `with` block, in which `naming` says what it asked."""
     # Late: `--help` needs no client.
-    from hitl.cli.failures import failure_of
-    from hitl.client import Client, NotFound, Unauthorized
+    from hitl.client import Client
 
     try:
         client = Client(server_url(url), api_key=api_key)
     except ValueError as error:
         usage_error(str(error), f"for example {DEFAULT_URL}")
-    with client:
-        try:
-            yield client
-        except (NotFound, Unauthorized) as error:
-            raise failure_of(error, client.url.rstrip("/"), has_key=api_key is not None) from error
+    with client, naming(client.url.rstrip("/"), api_key, session):
+        yield client
+
+
+@contextmanager
+def naming(server: str, api_key: str | None, session: str | None = None) -> Iterator[None]:
+    """What is not there, and a key that is none, is told with the server that was asked, and about which session."""
+    from hitl.cli.failures import failure_of
+    from hitl.client import Conflict, NotFound, Unauthorized
+
+    try:
+        yield
+    except (Conflict, NotFound, Unauthorized) as error:
+        raise failure_of(error, server, has_key=api_key is not None, session=session) from error

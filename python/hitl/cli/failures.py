@@ -29,6 +29,9 @@ _OTHER_KEY = (
     "it is that of --api-key, or of HITL_API_KEY; `hitl keys list` on the server's machine names those that count"
 )
 
+_SESSION = "SESSION_ID"
+_ITSELF = "is that the address of the server itself, without a path? as http://127.0.0.1:8000"
+
 _EXIT_CODES: tuple[tuple[type[ClientError], int], ...] = (
     (NotFound, exit_codes.NOT_FOUND),
     (Conflict, exit_codes.CONFLICT),
@@ -39,10 +42,12 @@ _EXIT_CODES: tuple[tuple[type[ClientError], int], ...] = (
 )
 
 
-def failure_of(error: ClientError, server: str | None = None, *, has_key: bool = False) -> Failure:
+def failure_of(
+    error: ClientError, server: str | None = None, *, has_key: bool = False, session: str | None = None
+) -> Failure:
     """A `Failure` with the server's words, a hint and the exit code for that kind of error.
 
-    server: which was asked, where that is known; has_key: whether with a key.
+    server: which was asked, where that is known; has_key: whether with a key; session: about which one.
     """
     exit_code = next((code for kind, code in _EXIT_CODES if isinstance(error, kind)), exit_codes.RUNTIME)
     if server is not None and isinstance(error, Unauthorized):
@@ -50,8 +55,14 @@ def failure_of(error: ClientError, server: str | None = None, *, has_key: bool =
             return Failure(f"{server} does not know this key, or it was revoked", _OTHER_KEY, exit_code)
         return Failure(f"{server} wants a key", _hint(error), exit_code)
     if server is not None and isinstance(error, NotFound):
-        return Failure(f"{describe(error)} at {server}", _hint(error, f" --url {shlex.quote(server)}"), exit_code)
-    return Failure(describe(error), _hint(error), exit_code)
+        said = describe(error)
+        if session is not None and error.code == "session_not_found":
+            said = f"session {one_line(session)} not found"
+        return Failure(f"{said} at {server}", _hint(error, f" --url {shlex.quote(server)}"), exit_code)
+    hint = _hint(error)
+    if session is not None:
+        hint = hint.replace(_SESSION, shlex.quote(one_line(session)))
+    return Failure(describe(error), hint, exit_code)
 
 
 def describe(error: ClientError) -> str:
@@ -95,6 +106,8 @@ def _where(location: object, around: list[str]) -> str:
 
 def _hint(error: ClientError, where: str = "") -> str:
     match error:
+        case ConnectionFailed() if "WRONG_VERSION_NUMBER" in error.detail:
+            return "what answers there speaks no TLS: say http:// in place of https://"
         case ConnectionFailed():
             return (
                 "is the server running? start it with: hitl serve MODULE:ATTR; elsewhere? say where with --url or "
@@ -114,6 +127,8 @@ def _hint(error: ClientError, where: str = "") -> str:
             return "the server takes requests only under its own host name"
         case NotFound() if error.code == "unknown_notice":
             return f"`hitl webhooks list{where}` shows what there is; a notice is forgotten seven days after it is over"
+        case NotFound() if error.code == "not_found":
+            return _ITSELF
         case NotFound():
             return f"`hitl sessions list{where}` and `hitl interrupts list{where}` show what there is"
         case Gone():
@@ -123,7 +138,7 @@ def _hint(error: ClientError, where: str = "") -> str:
         case MethodNotAllowed() if error.code == "custom_ids_disabled":
             return "start the server with --allow-custom-ids to choose session ids"
         case MethodNotAllowed():
-            return "is that the address of the server itself, without a path? as http://127.0.0.1:8000"
+            return _ITSELF
         case Invalid():
             return "nothing was changed; correct the value and try again"
         case TooLarge():
@@ -149,9 +164,9 @@ def _conflict_hint(error: Conflict) -> str:
     if error.code == "notice_not_failed":
         return "a pending notice is tried again by itself, and a delivered one never: hitl webhooks list"
     if "interrupted" in error.detail:
-        return "the session waits for a person: hitl interrupts list --session SESSION_ID"
+        return f"the session waits for a person: hitl interrupts list --session {_SESSION}"
     if "running" in error.detail:
-        return "wait for the turn to end: hitl sessions get --wait SESSION_ID"
+        return f"wait for the turn to end: hitl sessions get --wait {_SESSION}"
     return "`hitl sessions get` and `hitl interrupts show` tell the state it is in now"
 
 

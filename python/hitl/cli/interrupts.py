@@ -27,7 +27,9 @@ Always = Annotated[
 ]
 As = Annotated[
     str | None,
-    typer.Option("--as", metavar="NAME", help="Who you are, where the server has no keys.", show_default=False),
+    typer.Option(
+        "--as", metavar="NAME", envvar="HITL_AS", help="Who you are, where the server has no keys.", show_default=False
+    ),
 ]
 StatusFilter = Literal["pending", "resolved", "expired", "cancelled", "all"]
 
@@ -123,7 +125,7 @@ def edit(
     json: AsJson = False,
 ) -> None:
     """Let a tool run with other arguments; the model is told."""
-    arguments = _parse(sys.stdin.read() if args == "-" else args)
+    arguments = _parse(sys.stdin.read() if args == "-" else args, """arguments are an object: '{"name": "value"}'""")
     if not isinstance(arguments, dict):
         usage_error("the arguments are no JSON object", """for example '{"path": "/tmp/x"}'""")
     with connect(url, api_key) as client:
@@ -335,11 +337,11 @@ def _age(created_at: datetime | None) -> str:
     return f"{seconds}s"
 
 
-def _parse(text: str) -> Any:
+def _parse(text: str, hint: str = """text needs quotes of its own: '"text"'""") -> Any:
     try:
         return read_json(text)
     except ValueError as error:
-        usage_error(f"the answer is not JSON: {error}", """text needs quotes of its own: '"text"'""")
+        usage_error(f"the answer is not JSON: {error}", hint)
 
 
 def add_to(root: typer.Typer) -> None:

@@ -41,6 +41,14 @@ Store = Annotated[
         show_default=False,
     ),
 ]
+StoreToRead = Annotated[
+    str | None,
+    typer.Option(
+        "--store",
+        help="Read this store (as serve has it) and ask no server; one may have it.",
+        show_default=False,
+    ),
+]
 
 _EXIT_CODES = {"unknown_key": exit_codes.NOT_FOUND, "key_exists": exit_codes.CONFLICT}
 
@@ -80,8 +88,8 @@ def create(
 
 
 @app.command("list")
-def list_(store: Store = None, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False) -> None:
-    """List the keys, the revoked ones too, oldest first. With --store a server may have the file."""
+def list_(store: StoreToRead = None, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False) -> None:
+    """List the keys, the revoked ones too, oldest first."""
     if store is None:
         with connect(url, api_key) as client:
             found: Sequence[Mapping[str, Any]] = [key.raw for key in client.list_keys()]

@@ -46,7 +46,7 @@ def _group() -> None:
 
 @app.command("test")
 def try_call(
-    tool: Annotated[str, typer.Argument(help="The tool's name.", show_default=False)],
+    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool's name.", show_default=False)],
     args: Annotated[
         str, typer.Argument(metavar="ARGS", help="Its arguments as JSON: '{\"amount\": 150}'.", show_default=False)
     ],

@@ -100,7 +100,7 @@ def get(
     json: AsJson = False,
 ) -> None:
     """Show a session: its status, its last response, and what it waits for."""
-    with connect(url, api_key) as client:
+    with connect(url, api_key, session_id) as client:
         session = client.wait(session_id, timeout) if wait else client.get_session(session_id)
     _print_session(session, json, server_url(url))
 
@@ -108,7 +108,7 @@ def get(
 @app.command("messages")
 def messages(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False) -> None:
     """Show a session's messages."""
-    with connect(url, api_key) as client:
+    with connect(url, api_key, session_id) as client:
         found = client.get_messages(session_id)
     if wants_json(json):
         print_json([message.to_dict() for message in found])
@@ -136,7 +136,7 @@ def send(
 ) -> None:
     """Start a turn with a message. With --wait, exits with 1 when the turn ends in an error."""
     text = sys.stdin.read() if message == "-" else message
-    with connect(url, api_key) as client:
+    with connect(url, api_key, session_id) as client:
         if not wait:
             accepted = client.send_message(session_id, text)
             _print_accepted(accepted.raw, accepted.status, json)
@@ -150,7 +150,7 @@ def send(
 @app.command("cancel")
 def cancel(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False) -> None:
     """Stop a session's turn and withdraw its interrupts."""
-    with connect(url, api_key) as client:
+    with connect(url, api_key, session_id) as client:
         accepted = client.cancel(session_id)
     _print_accepted(accepted.raw, accepted.status, json)
 
@@ -161,7 +161,7 @@ def retry(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = None,
 
     After an error that kept the turn's journal, such as model_unavailable, max_steps_exceeded or replay_mismatch.
     """
-    with connect(url, api_key) as client:
+    with connect(url, api_key, session_id) as client:
         accepted = client.retry(session_id)
     _print_accepted(accepted.raw, accepted.status, json)
 
@@ -169,7 +169,7 @@ def retry(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = None,
 @app.command("grants")
 def grants(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False) -> None:
     """List what was decided for the rest of a session (`--always`)."""
-    with connect(url, api_key) as client:
+    with connect(url, api_key, session_id) as client:
         found = client.list_grants(session_id)
     if wants_json(json):
         print_json([grant.raw for grant in found])
@@ -190,7 +190,7 @@ def revoke(
     json: AsJson = False,
 ) -> None:
     """Take a grant back: later calls of its tool ask again."""
-    with connect(url, api_key) as client:
+    with connect(url, api_key, session_id) as client:
         client.revoke_grant(session_id, grant_id)
     if wants_json(json):
         print_json({"session_id": session_id, "grant_id": grant_id, "revoked": True})
@@ -201,7 +201,7 @@ def revoke(
 @app.command("delete")
 def delete(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False) -> None:
     """Delete a session and everything of it."""
-    with connect(url, api_key) as client:
+    with connect(url, api_key, session_id) as client:
         client.delete_session(session_id)
     if wants_json(json):
         print_json({"session_id": session_id, "deleted": True})

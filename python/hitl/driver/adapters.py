@@ -50,7 +50,11 @@ def adapt(candidate: Any, what: str) -> Any:
 def accepted() -> str:
     """What is taken as an agent, in words."""
     frameworks = [shown for _, _, shown in _OURS.values()] + [f"an agent of {package}" for package in _others()]
-    shapes = ["a function (message, state)", "an object with run_turn(message, state), as hitl.ReActAgent is", *frameworks]
+    shapes = [
+        "a function (message, state)",
+        "an object with run_turn(message, state), as hitl.ReActAgent is",
+        *frameworks,
+    ]
     return f"an agent is {', '.join(shapes)}, or a function without parameters that makes one of these"
 
 

@@ -111,6 +111,12 @@ def error_of(result: Any) -> str | None:
             return None
 
 
+def done(result: Any) -> str:
+    """What a tool says it did: a person may have changed its arguments, which stands below that, or answered for it."""
+    said, _, _ = str(result).partition("\n")
+    return f"Done: {said}."
+
+
 # --- plans ----------------------------------------------------------------------------------------------------------
 
 
@@ -144,8 +150,7 @@ def delete(request: str) -> Plan:
     result = yield "delete_file", {"path": path}
     if error := error_of(result):
         return f"{path} is still there. I was told: {error}"
-    # A person may have named another file, or answered in its place.
-    return f"Done: {path} is gone." if result == f"deleted {path}" else f"Done: {result}."
+    return f"Done: {path} is gone." if result == f"deleted {path}" else done(result)
 
 
 MOVE = r"\b(?:move|rename)\s+(\S+)\s+(?:to|into|as)\s+(\S*\w)"
@@ -157,7 +162,7 @@ def move(request: str) -> Plan:
     result = yield "move_files", {"moves": {paths[1]: paths[2]}}
     if error := error_of(result):
         return f"{paths[1]} stays where it is. I was told: {error}"
-    return f"Done: {result}."
+    return done(result)
 
 
 STRATEGY = {
@@ -199,7 +204,7 @@ def organize(request: str) -> Plan:
     result = yield "move_files", {"moves": moves}
     if error := error_of(result):
         return f"The files are not organized. I was told: {error}"
-    return f"Done: {result}."
+    return done(result)
 
 
 PLANS: Plans = [

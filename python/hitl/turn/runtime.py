@@ -62,7 +62,10 @@ def current_turn(caller: str = "this") -> Turn:
     """The turn that runs in this context; RuntimeError when there is none, naming ``caller``."""
     place = place_var.get()
     if place is None:
-        raise RuntimeError(f"{caller} called outside a hitl run")
+        raise RuntimeError(
+            f"{caller} called outside a hitl run\n\n"
+            "hint: call it in an agent, or in what one calls, while `hitl serve` or hitl.run() runs that"
+        )
     return turn_of(place)
 
 

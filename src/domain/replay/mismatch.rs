@@ -149,7 +149,7 @@ impl Mismatch {
                 shorten(&author.code)
             ),
             _ => "the code version is the same, so something that is no step decided otherwise: time, chance, the \
-                  order of a set, the environment, raw I/O. Make it a step (hitl.now(), hitl.random(), hitl.uuid(), \
+                  order of a set, the environment, raw I/O; or what is taken up is another agent's. Make it a step (hitl.now(), hitl.random(), hitl.uuid(), \
                   hitl.step()), or, if the code did change, say so with @hitl.agent(version=...). The answers are \
                   kept; POST /sessions/{id}/retry tries again."
                 .to_owned(),

@@ -394,6 +394,11 @@ def test_an_agent_as_a_tool_needs_a_name_and_takes_one_argument() -> None:
         ({"client": object()}, TypeError, "must have `async complete"),
         ({"client": ScriptedChatClient}, TypeError, r"the class ScriptedChatClient\n\nhint: make an instance"),
         ({"tools": [5]}, TypeError, "tools takes @tool functions"),
+        (
+            {"tools": add},
+            TypeError,
+            r"ReActAgent: tools takes a list of tools, got .*add.*\n\nhint: tools=\[...\], also",
+        ),
         ({"tools": [add, add]}, ValueError, "two tools are called 'add'"),
         ({"max_steps": 0}, ValueError, "max_steps"),
         ({"max_steps": True}, ValueError, "max_steps"),

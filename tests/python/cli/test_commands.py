@@ -343,7 +343,7 @@ def test_a_key_that_is_none_is_told_apart_from_no_key(hitl: Run, server: FakeSer
 def test_what_is_not_there_is_looked_for_at_the_same_server(hitl: Run, server: FakeServer) -> None:
     server.override("GET", "/sessions/s", problem(404, "Session not found", "session_not_found"))
     said = hitl("sessions", "get", "s", "--url", server.url).stderr
-    assert f"error: Session not found at {server.url}" in said
+    assert f"error: session s not found at {server.url}" in said
     assert f"`hitl sessions list --url {server.url}`" in said
 
 

@@ -39,7 +39,7 @@ class Tree(BaseModel):
         ({"type": "string", "minLength": 2}, 'text, at least 2 characters, such as "..."'),
         ({"enum": ["red", 3]}, 'one of "red", 3, such as "red"'),
         ({"const": {"a": 1}}, '{"a": 1}, such as {"a": 1}'),
-        ({"type": "array", "items": {"type": "number"}, "maxItems": 2}, "a list, at most 2 of them, each a number, such as [1.5]"),
+        ({"type": "array", "items": {"const": 3}, "maxItems": 2}, "a list, at most 2 of them, each 3, such as [3]"),
         ({"anyOf": [{"type": "null"}, {"type": "boolean"}]}, "null or true or false, such as null"),
         ({"type": "object"}, 'an object, such as {"name": "value"}'),
     ],

@@ -181,6 +181,20 @@ def test_earlier_decisions_and_the_conversation_are_beside_it(inbox: Inbox) -> N
     expect(inbox.request.get_by_role("region", name="Conversation")).to_contain_text("User rejected refund: no")
 
 
+def test_of_a_call_that_was_approved_with_changes_what_ran_is_shown(inbox: Inbox) -> None:
+    first, [asked] = inbox.asked(call("refund", order=7, cents=4200, reason="late"))
+    inbox.api.resume(
+        first, asked["interrupt_id"], {"type": "edit", "args": {"order": 7, "cents": 100, "reason": "late"}}
+    )
+    inbox.said(first)
+    inbox.api.settled(first, '[[{"name": "refund", "args": {"order": 7, "cents": 1, "reason": "please"}}]]', 1)
+    inbox.show("please")
+    earlier = inbox.request.get_by_role("region", name="Earlier decisions")
+    expect(earlier).to_contain_text("approved with changes")
+    expect(earlier).to_contain_text("cents: 100")
+    expect(earlier).not_to_contain_text("4200")
+
+
 def test_many_like_calls_are_decided_together_and_unlike_ones_are_not(inbox: Inbox) -> None:
     sessions = [inbox.asked(call("refund", order=order, cents=order, reason="r")) for order in range(3)]
     inbox.asked(MAIL)

@@ -24,9 +24,9 @@ async def ask(answer: Any, payload: Any = None, **options: Any) -> tuple[Any, An
 
 
 def test_outside_a_run_it_is_a_runtime_error() -> None:
-    with pytest.raises(RuntimeError, match=r"^interrupt\(\) called outside a hitl run$"):
+    with pytest.raises(RuntimeError, match=r"^interrupt\(\) called outside a hitl run\n\nhint: "):
         interrupt({"type": "q"})
-    with pytest.raises(RuntimeError, match=r"^interrupt\(\) called outside a hitl run$"):
+    with pytest.raises(RuntimeError, match=r"^interrupt\(\) called outside a hitl run\n\nhint: "):
         interrupt.sync({"type": "q"})
 
 

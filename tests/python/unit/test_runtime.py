@@ -20,7 +20,7 @@ from tests.python.unit.plain_steps import named, value
 
 
 async def test_outside_a_turn_there_is_no_turn() -> None:
-    with pytest.raises(RuntimeError, match=r"^tool\(\) called outside a hitl run$"):
+    with pytest.raises(RuntimeError, match=r"^tool\(\) called outside a hitl run\n\nhint: "):
         current_turn("tool()")
 
 

@@ -101,6 +101,7 @@ function Ask({ asked, alone, missing, chosen, other, onChoose, onOther }: AskPro
         </div>
         {hasPreviews && (
           <pre class="preview" aria-live="off" aria-label={`Preview of ${shown?.label ?? ""}`} tabIndex={0}>
+            <span class="muted"><Plain text={shown?.label ?? ""} />{"\n\n"}</span>
             {shown?.preview != null ? <Plain text={shown.preview} /> : <span class="muted">No preview</span>}
           </pre>
         )}

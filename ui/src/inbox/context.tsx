@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api";
 import { useNow } from "../clock";
-import { age, decider, lineOf, outcome, outcomeTone, summary, title, toolName } from "../format";
+import { age, decided, decider, lineOf, outcome, outcomeTone, title, toolName } from "../format";
 import { onSession, onStep } from "../live";
 import { toInterrupt, toSession } from "../router";
 import { Thread, type Calls } from "../sessions/thread";
@@ -122,7 +122,7 @@ function Earlier({ list }: { list: Interrupt[] }) {
           <li key={one.interrupt_id}>
             <a href={toInterrupt(one.interrupt_id, "done")}>
               <span class={`outcome ${outcomeTone(one)}`}>{outcome(one)}</span>
-              <span class="summary"><Plain text={lineOf(summary(one) || title(one))} /></span>
+              <span class="summary"><Plain text={lineOf(decided(one) || title(one))} /></span>
               <span class="muted">{who !== null && <>{<Plain text={who} />} · </>}{age(one.resolved_at ?? one.created_at, now)}</span>
             </a>
           </li>

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hitl.cli.connection import DEFAULT_URL, ApiKey, server_url, url_here
+from hitl.cli.connection import DEFAULT_URL, ApiKey, naming, server_url, url_here
 from hitl.cli.output import is_terminal, usage_error
 
 
@@ -45,17 +45,21 @@ def chat(
     address = server_url(url or url_here(os.environ))
     if message is not None and not message.strip():
         usage_error("MESSAGE is empty", "leave it out to be asked for one")
-    if json or not is_terminal():
+    with naming(address, api_key):
+        code = _talk(address, api_key, session, message, prompts=not json and is_terminal())
+    raise typer.Exit(code)
+
+
+def _talk(address: str, api_key: str | None, session: str | None, message: str | None, *, prompts: bool) -> int:
+    if not prompts:
         from hitl.cli.chat.headless import run_headless
 
-        code = run_headless(address, api_key, session, message)
-    else:
-        import asyncio
+        return run_headless(address, api_key, session, message)
+    import asyncio
 
-        from hitl.cli.chat.conversation import Chat
+    from hitl.cli.chat.conversation import Chat
 
-        code = asyncio.run(Chat.run(address, api_key, session, message))
-    raise typer.Exit(code)
+    return asyncio.run(Chat.run(address, api_key, session, message))
 
 
 def is_message(argument: str) -> bool:

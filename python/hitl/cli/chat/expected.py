@@ -55,12 +55,8 @@ def expected(schema: Any) -> Expected | None:
     """None where a schema says more than words do here: then it has to be shown itself."""
     try:
         return _Reader(schema).read(schema, "", DEEP)
-    except _Unsaid:
+    except ValueError:  # the reader's own: it came to what there are no words for
         return None
-
-
-class _Unsaid(Exception):
-    """There are no words for this schema."""
 
 
 class _Reader:
@@ -72,7 +68,7 @@ class _Reader:
         if schema is True or schema == {}:
             return Expected("anything", "value")
         if not isinstance(schema, Mapping) or depth == 0 or not schema.keys() <= _UNDERSTOOD:
-            raise _Unsaid
+            raise ValueError("no words")
         if "$ref" in schema:
             return self.read(self._referred(schema), place, depth - 1)
         if "const" in schema:
@@ -80,7 +76,7 @@ class _Reader:
         if isinstance(words := schema.get("enum"), list) and words:
             return Expected("one of " + ", ".join(map(exact_json, words)), words[0])
         if "anyOf" in schema and not schema.keys() <= {"anyOf", *_NOTES}:
-            raise _Unsaid
+            raise ValueError("no words")
         if isinstance(ways := schema.get("anyOf", schema.get("type")), list):
             each = [way if isinstance(way, Mapping) else {**schema, "type": way} for way in ways]
             return _any_of([self.read(way, place, depth - 1) for way in each])
@@ -105,13 +101,13 @@ class _Reader:
                 return Expected(f"a list{limits}, each {item.what}", [item.example], item.fields)
             case "object":
                 return self._object(schema, place, depth)
-        raise _Unsaid
+        raise ValueError("no words")
 
     def _object(self, schema: Mapping[str, Any], place: str, depth: int) -> Expected:
         properties, required = schema.get("properties", {}), schema.get("required", [])
         others = schema.get("additionalProperties", True)
         if not isinstance(properties, Mapping) or not isinstance(required, list) or not isinstance(others, bool):
-            raise _Unsaid
+            raise ValueError("no words")
         example: dict[str, Any] = {}
         fields: list[tuple[str, str]] = []
         for name in [*properties, *(name for name in required if name not in properties)]:
@@ -126,17 +122,17 @@ class _Reader:
         """What `$ref` names within the schema; each is a level, so that one which holds itself comes to an end."""
         found, parts = self._root, str(schema["$ref"]).split("/")
         if parts[0] != "#" or not schema.keys() <= {"$ref", *_NOTES}:
-            raise _Unsaid
+            raise ValueError("no words")
         for part in parts[1:]:
             if not isinstance(found, Mapping) or part not in found:
-                raise _Unsaid
+                raise ValueError("no words")
             found = found[part]
         return found
 
 
 def _any_of(found: Sequence[Expected]) -> Expected:
     if not found or sum(bool(each.fields) for each in found) > 1:
-        raise _Unsaid  # fields of two objects in one list would belong to neither
+        raise ValueError("two objects")  # fields of two objects in one list would belong to neither
     fields = next((each.fields for each in found if each.fields), ())
     return Expected(" or ".join(each.what for each in found), found[0].example, fields)
 

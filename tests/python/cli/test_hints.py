@@ -1,0 +1,88 @@
+"""What the command line says to somebody who mistyped: what is wrong, and what would be right."""
+
+from __future__ import annotations
+
+import socketserver
+from threading import Thread
+
+import pytest
+
+from hitl.cli import exit_codes
+from tests.python.cli.conftest import Run
+from tests.python.client.fake_server import FakeServer, problem
+
+
+def test_an_argument_that_is_missing_is_shown_by_an_example(hitl: Run) -> None:
+    refused = hitl("serve")
+    assert refused.returncode == exit_codes.USAGE
+    words = " ".join(refused.stderr.replace("│", " ").split())
+    assert "Missing argument 'MODULE:ATTR'. Such as app:agent, which is `agent` of app.py" in words
+    assert "hitl demo" in words
+
+
+def test_a_word_that_is_none_of_a_list_is_named_with_the_list(hitl: Run) -> None:
+    refused = hitl("demo", "nope")
+    assert refused.returncode == exit_codes.USAGE
+    words = " ".join(refused.stderr.replace("│", " ").split())
+    assert "'nope' is not one of 'files', 'shop', 'colors'." in words
+    assert "Value error" not in words
+
+
+def test_an_address_with_a_path_is_told_that_a_server_has_none(hitl: Run, server: FakeServer) -> None:
+    nowhere = problem(404, "Nothing is here; /openapi.json lists what is", "not_found")
+    server.override("POST", "/inbox/sessions", nowhere)
+    refused = hitl("sessions", "create", HITL_URL=f"{server.url}/inbox")
+    assert refused.returncode == exit_codes.NOT_FOUND
+    assert "is that the address of the server itself, without a path? as http://127.0.0.1:8000" in refused.stderr
+
+
+class Plain(socketserver.BaseRequestHandler):
+    """What servers without TLS answer to the beginning of it."""
+
+    def handle(self) -> None:
+        self.request.recv(4096)
+        self.request.sendall(b"HTTP/1.1 400 Bad Request\r\nconnection: close\r\n\r\n")
+
+
+def test_a_server_without_tls_is_asked_by_http(hitl: Run) -> None:
+    with socketserver.TCPServer(("127.0.0.1", 0), Plain) as server:
+        Thread(target=server.serve_forever).start()
+        try:
+            refused = hitl("sessions", "list", HITL_URL=f"https://127.0.0.1:{server.server_address[1]}")
+        finally:
+            server.shutdown()
+    assert refused.returncode == exit_codes.RUNTIME
+    assert "what answers there speaks no TLS: say http:// in place of https://" in refused.stderr
+
+
+@pytest.mark.parametrize("arguments", [("chat", "hello"), ("sessions", "list")])
+def test_whoever_has_no_key_is_told_which_server_wants_one(
+    hitl: Run, server: FakeServer, arguments: tuple[str, ...]
+) -> None:
+    for path in ("/me", "/sessions"):
+        refusal = problem(401, "send it as Authorization: Bearer <key>", "missing_key")
+        for method in ("GET", "POST"):
+            server.override(method, path, refusal)
+    refused = hitl(*arguments, HITL_URL=server.url)
+    assert f"{server.url} wants a key" in refused.stderr
+
+
+def test_a_hint_about_a_session_names_it(hitl: Run, server: FakeServer) -> None:
+    refusal = problem(409, "Session is interrupted", "session_interrupted")
+    server.override("POST", "/sessions/s-1/messages", refusal)
+    refused = hitl("sessions", "send", "s-1", "hello", HITL_URL=server.url)
+    assert refused.returncode == exit_codes.CONFLICT
+    assert "the session waits for a person: hitl interrupts list --session s-1" in refused.stderr
+
+
+def test_arguments_that_are_no_json_are_told_that_they_are_an_object(hitl: Run) -> None:
+    refused = hitl("interrupts", "edit", "some-id", "{bad")
+    assert refused.returncode == exit_codes.USAGE
+    assert """arguments are an object: '{"name": "value"}'""" in refused.stderr
+
+
+def test_the_help_of_commands_in_groups_is_filled_as_that_of_the_others(hitl: Run) -> None:
+    shown = hitl("store", "check", "--help", COLUMNS="200").stdout
+    assert "Exit code 1 tells" in " ".join(shown.split())
+    assert not any(line.strip().endswith("Exit") for line in shown.splitlines())
+    assert "[env var: HITL_AS]" in hitl("interrupts", "approve", "--help", COLUMNS="200").stdout
