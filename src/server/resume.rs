@@ -81,10 +81,19 @@ async fn resume_interrupt(
     body: Body,
 ) -> Result<Json<ResumeResponse>, ServerError> {
     let body = read_json(&headers, body, app.answer_limits()).await?.unwrap_or(Value::Null);
-    let key = idempotency_key(&headers, &body)?;
+    let key = idempotency_key(&headers, &asked_for(&interrupt_id, &body))?;
     let (value, said) = read_value(body)?;
     let answer = Answer { interrupt_id, value, place: At::Member(&At::Body, "value").loc(), said };
     Ok(Json(app.engine.resume_interrupt(answer, actor, key).await?.into()))
+}
+
+/// The request as it is to the session: the answer to another interrupt is another one.
+fn asked_for(interrupt_id: &str, body: &Value) -> Value {
+    let mut asked = body.clone();
+    if let Some(members) = asked.as_object_mut() {
+        members.insert("interrupt_id".to_owned(), interrupt_id.into());
+    }
+    asked
 }
 
 /// A null value is an answer, a missing one is none.

@@ -1,5 +1,6 @@
 //! `/sign-in`, `/sign-out` and `/me`: a key for a browser, which keeps it where no script can read it.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use axum::Json;
@@ -23,6 +24,10 @@ use crate::domain::Error;
 use crate::domain::access::{Actor, digest};
 use crate::domain::scope::Scopes;
 use crate::engine::access::keyring::SIGN_IN_SECONDS;
+
+/// How many cookies that are no sign-in as far as is known here are looked for in the store, where another server may
+/// just have kept one. A browser has one, and one for each path and domain that somebody else's page has set.
+const MOST_UNKNOWN: usize = 4;
 
 /// The routes of this module.
 pub fn routes() -> OpenApiRouter<Arc<App>> {
@@ -71,8 +76,11 @@ async fn sign_in(
     )
 )]
 async fn sign_out(State(app): Shared, headers: HeaderMap) -> Result<Response, ServerError> {
-    for token in cookies(&headers) {
-        app.engine.access().sign_out(digest(token.as_bytes())).await?;
+    let access = app.engine.access();
+    let tokens: HashSet<_> = cookies(&headers).map(|token| digest(token.as_bytes())).collect();
+    let (known, unknown): (Vec<_>, Vec<_>) = tokens.into_iter().partition(|token| access.signed_in(token).is_some());
+    for token in known.into_iter().chain(unknown.into_iter().take(MOST_UNKNOWN)) {
+        access.sign_out(token).await?;
     }
     set_cookie(&headers, "", 0)
 }

@@ -130,7 +130,7 @@ class ToolBox:
         tool = self._tools.get(name)
         if tool is None:
             known = ", ".join(self._tools) or "none"
-            self._check_never_known(name, known)
+            self._check_never_known(name, known, call["id"])
             raise InvalidArguments(f"unknown tool {name!r}; known tools: {known}")
         if isinstance(tool, HandoffTool):
             handoffs = [each for each in calls if isinstance(self._tools.get(each["function"]["name"]), HandoffTool)]
@@ -139,13 +139,16 @@ class ToolBox:
                 raise InvalidArguments(f"a message hands over once, and {first} came first: {name} did nothing")
         return tool, parse_arguments(call["function"]["arguments"])
 
-    def _check_never_known(self, name: str, known: str) -> None:
-        """`ReplayMismatch` where the agent had the tool when this call began: a call of none leaves no entries."""
+    def _check_never_known(self, name: str, known: str, call_id: str) -> None:
+        """`ReplayMismatch` where the agent had the tool when this call began: a call of none leaves no entries, but for
+        those of middleware, which bear neither the call's id nor the tool's name."""
         place = place_var.get()
         recorded = None if place is None else self._turn.order.recorded_step(place.following_step())
         if recorded is None:
             return
         index, step = recorded
+        if step.get("tool_call_id") != call_id and name not in (step["name"], step["name"].partition(".")[0]):
+            return
         agent = agent_name.get() or self._turn.agent or "agent"
         gone = ReplayMismatch(
             f"the tool {name!r} is gone: its call is in the journal, and {agent!r} has no tool of that name any more\n"

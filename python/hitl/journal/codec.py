@@ -25,7 +25,11 @@ from hitl import _core
 from hitl.attachments import Attachment
 from hitl.journal.plain import INT_LIMIT, MAX_DEPTH, NOT_PLAIN, TAG, copy_plain
 
-_PLAIN = (dict, list, tuple, str, int, float)
+_HOLDS_MORE = (
+    *(dict, list, tuple, set, frozenset, str, int, float, complex, bytes, bytearray),
+    *(date, time, timedelta),  # a datetime is a date
+)
+"""What a class may be made from that holds more than its attributes."""
 
 
 def encode(value: Any, path: str = "value") -> Any:
@@ -174,15 +178,34 @@ def _encode_instance(value: Any, kind: type, path: str, depth: int) -> Any:
     if isinstance(value, tuple) and hasattr(kind, "_fields"):
         items = [_encode(item, f"{path}.{name}", depth) for name, item in zip(kind._fields, value, strict=True)]
         return _tagged_class("namedtuple", kind, items, path)
-    if dataclasses.is_dataclass(kind) and not issubclass(kind, _PLAIN):  # else its fields are not all that it holds
+    if dataclasses.is_dataclass(kind) and not issubclass(kind, _HOLDS_MORE):
         members = {f.name: getattr(value, f.name) for f in dataclasses.fields(kind) if hasattr(value, f.name)}
         encoded = _tagged_class("dataclass", kind, _encode_members(members, path, depth), path)
+        if others := _beside_fields(value, kind, members):
+            encoded["others"] = _encode_members(others, path, depth)
         if issubclass(kind, Attachment) and kind is not Attachment:
             encoded["attachment"] = True  # the core, which shows what is attached, knows no classes
         return encoded
     if hasattr(kind, "__pydantic_core_schema__") and hasattr(kind, "model_fields"):
         return _encode_model(value, kind, path, depth)
     raise _refusal(kind, path)
+
+
+def _beside_fields(value: Any, kind: type, members: dict[str, Any]) -> dict[str, Any]:
+    """The attributes of an instance besides its fields: what `__post_init__` made, or a base that is no dataclass.
+    What a `cached_property` keeps is computed anew."""
+    others = dict(getattr(value, "__dict__", {}))
+    for base in kind.__mro__:
+        slots = vars(base).get("__slots__", ())
+        for name in (slots,) if isinstance(slots, str) else slots:
+            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
+                others[name] = getattr(value, name)
+    cached = _imported("functools", "cached_property")
+    return {
+        name: other
+        for name, other in others.items()
+        if name not in members and not (cached and isinstance(getattr(kind, name, None), cached))
+    }
 
 
 def _imported(module: str, name: str) -> Any:
@@ -246,7 +269,7 @@ def _tagged_class(tag: str, kind: type, value: Any, path: str) -> dict[str, Any]
 
 def _refusal(kind: type, path: str) -> TypeError:
     text = f"{_shortened(path)} is of type {_class_name(kind)}, which cannot be stored"
-    plain = next((base for base in _PLAIN if issubclass(kind, base)), None)
+    plain = next((base for base in _HOLDS_MORE if issubclass(kind, base)), None)
     return TypeError(text if plain is None else f"{text}; make it a plain {plain.__name__}(...)")
 
 
@@ -384,6 +407,8 @@ def _decode_dataclass(encoded: dict[str, Any]) -> Any:
         else:
             raise ValueError(f"a stored {encoded['type']} has no field {field.name!r}, and the field has no default")
         object.__setattr__(instance, field.name, item)
+    for name, item in encoded.get("others", {}).items():
+        object.__setattr__(instance, name, decode(item))
     return instance
 
 

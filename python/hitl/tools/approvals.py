@@ -196,7 +196,8 @@ async def _guard_input(turn: Turn | None, tool: AnyTool, arguments: Arguments) -
         patch = await _step(turn, "guardrail", f"{tool.name}.{guardrail.name}", look, shown)
         if patch is not None:
             try:
-                arguments = tool.check({**arguments.values, **patch})
+                # As the model's would be with these: what was converted already is not converted once more.
+                arguments = tool.check(tool.parameters.replaced(arguments.given, patch))
             except InvalidArguments as error:
                 raise InvalidArguments(f"after guardrail {guardrail.name!r}: {error}") from error
     return arguments
@@ -293,7 +294,7 @@ async def _ask_until_clear(
         by_code = proposed is not None and proposed.type == "edit" and decision["args"] == proposed.args
         note = _edit_note(arguments.json, by_code)
         is_given = arguments.json == given.json
-        if is_given and (by_code or _is_as_said(given, decision["args"], schema) or _has_gone_on(turn)):
+        if is_given and (by_code or _is_as_said(given, decision["args"], schema) or _has_gone_on(turn, tool)):
             break
         required, proposed = True, None
         description = await _describe(turn, tool, arguments, tool_call_id)
@@ -314,11 +315,14 @@ def _is_as_said(given: Arguments, said: dict[str, Any], schema: dict[str, Any] |
     return is_same(given.json, said) or (schema is not None and is_same(given.json, _core.with_defaults(said, schema)))
 
 
-def _has_gone_on(turn: Turn) -> bool:
+def _has_gone_on(turn: Turn, tool: AnyTool) -> bool:
     """Whether the journal is of a release that ran such a call without another question."""
     place = place_var.get()
     recorded = None if place is None else turn.order.recorded_step(place.following_step())
-    return recorded is not None and recorded[1]["kind"] != "interrupt"
+    if recorded is None:
+        return False
+    step = recorded[1]
+    return step["kind"] != "interrupt" and step["name"] != _description_step(tool)  # which is made for a question
 
 
 def _edit_note(arguments: dict[str, Any], by_code: bool) -> str:
@@ -384,9 +388,14 @@ async def _describe(turn: Turn, tool: AnyTool, arguments: Arguments, tool_call_i
             return None
         return text
 
-    name = f"{tool.name}.approval_description"
-    text: str | None = await turn.run_step("policy", name, say, arguments=arguments.json, source=source)
+    text: str | None = await turn.run_step(
+        "policy", _description_step(tool), say, arguments=arguments.json, source=source
+    )
     return text
+
+
+def _description_step(tool: AnyTool) -> str:
+    return f"{tool.name}.approval_description"
 
 
 async def _propose(
@@ -414,7 +423,8 @@ async def _propose(
             plain: dict[str, Any] = json.loads(json.dumps(said.to_json(), allow_nan=False))
             return plain
         except Exception as error:  # noqa: BLE001  (code that cannot tell is no permission)
-            reason = f"{type(error).__name__}: {error}" if isinstance(error, InvalidArguments) else type(error).__name__
+            # Not its words: they may hold the arguments.
+            reason = "an edit that does not fit" if isinstance(error, InvalidArguments) else type(error).__name__
             logger.warning("on_approval of tool %s failed with %s: a person is asked", tool.name, reason)
             return None
 

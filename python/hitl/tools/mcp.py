@@ -267,11 +267,11 @@ class _Connection:
     async def close(self) -> None:
         """End the connection, and a started server with it."""
         if self._holder is not None:
-            self._holder.closing.set()
+            self._holder.end()
             await asyncio.wait({self._holder.task})
 
     def _forget(self, holder: _Holder) -> None:
-        holder.closing.set()
+        holder.end()
         if self._holder is holder:
             self._holder = None
 
@@ -286,17 +286,30 @@ class _Holder:
         # An empty context: whatever turn runs here, this task is not part of it.
         self.task = loop.create_task(self._hold(open_client), name="hitl mcp", context=contextvars.Context())
 
+    def end(self) -> None:
+        """Let go of the connection, or of the attempt to make one: nobody waits for a server that never answers."""
+        self.closing.set()
+        if not self.client.done():
+            self.task.cancel()
+
     async def _hold(self, open_client: Callable[[], AbstractAsyncContextManager[Client]]) -> None:
         try:
             async with open_client() as client:
                 self.client.set_result(client)
                 await self.closing.wait()
+        except asyncio.CancelledError:
+            if not self.client.done():
+                self._fail(ConnectionError("it was let go of before it had answered"))
+            raise
         except Exception as error:  # noqa: BLE001  (it belongs to whoever waits for the connection)
             if self.client.done():
                 logger.warning("an MCP connection ended badly: %s", _reason(error))
             else:
-                self.client.set_exception(error)
-                self.client.exception()  # retrieved: a cancelled caller must not leave a complaint at exit
+                self._fail(error)
+
+    def _fail(self, error: Exception) -> None:
+        self.client.set_exception(error)
+        self.client.exception()  # retrieved: a cancelled caller must not leave a complaint at exit
 
 
 def read_result(result: Any) -> Any:

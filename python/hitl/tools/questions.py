@@ -70,7 +70,7 @@ class _QuestionParameters(JsonParameters):
             payload = _core.check_questions(dict(given))
         except ValueError as error:
             raise InvalidArguments(str(error)) from None
-        return Arguments({"questions": payload["questions"]}, {"questions": payload["questions"]})
+        return Arguments({"questions": payload["questions"]}, {"questions": payload["questions"]}, given)
 
     def to_json(self, values: Mapping[str, Any]) -> JsonObject:
         plain: JsonObject = json.loads(json.dumps(values))

@@ -16,6 +16,7 @@ import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from hitl import _core
@@ -46,6 +47,9 @@ class Arguments:
     json: JsonObject
     """The same, as JSON."""
 
+    given: Mapping[str, Any] = dataclass_field(repr=False, compare=False)
+    """What they were made from."""
+
 
 class Parameters(Protocol):
     """What a tool takes."""
@@ -61,6 +65,9 @@ class Parameters(Protocol):
     def check(self, given: Mapping[str, Any]) -> Arguments:
         """Check and convert arguments; raises `InvalidArguments`."""
 
+    def replaced(self, given: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments that are not checked yet, with others in their places, by whichever of their names."""
+
     def to_json(self, values: Mapping[str, Any]) -> JsonObject:
         """Checked values as JSON once more; `ValueError` when they are none any more."""
 
@@ -71,7 +78,14 @@ class Parameters(Protocol):
         """The parameter of which that would be so with every call, and why."""
 
 
-class JsonParameters:
+class OneName:
+    """For those in which each argument has one name."""
+
+    def replaced(self, given: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+        return {**given, **patch}
+
+
+class JsonParameters(OneName):
     """For those whose function gets the very JSON that people see."""
 
     def find_unread(self, values: Mapping[str, Any], json: JsonObject) -> str | None:
@@ -151,7 +165,7 @@ def resolve_hints(function: Callable[..., Any], local_names: Mapping[str, Any] |
     return typing.get_type_hints(target, localns=dict(local_names or {}), include_extras=True)
 
 
-class FunctionParameters:
+class FunctionParameters(OneName):
     """Parameters from type hints and docstring."""
 
     def __init__(self, label: str, parameters: list[inspect.Parameter], hints: Mapping[str, Any], doc: DocString):
@@ -222,7 +236,7 @@ class FunctionParameters:
         kept = [f for f in self._fields if f not in self._private_defaults or f in checked.model_fields_set]
         values = {self._fields[field]: getattr(checked, field) for field in kept}
         try:
-            return Arguments(values, self.to_json(values))
+            return Arguments(values, self.to_json(values), given)
         except ValueError as error:
             raise InvalidArguments(f"arguments cannot be written as JSON: {error}") from None
 
@@ -278,7 +292,7 @@ class ModelParameters:
 
     def __init__(self, model: type[BaseModel]):
         self._model = model
-        self._shown = {name: _shown_name(name, field) for name, field in model.model_fields.items()}
+        self._shown = {name: _shown_name(name, info) for name, info in model.model_fields.items()}
         self.json_schema: JsonObject = model.model_json_schema()
         self.names: frozenset[str] | None = frozenset(model.model_fields)
 
@@ -290,17 +304,26 @@ class ModelParameters:
         except ValidationError as error:
             raise InvalidArguments(describe_errors(error)) from None
         values = {name: getattr(checked, name) for name in type(checked).model_fields}
-        values.update(checked.model_extra or {})
+        extra = checked.model_extra or {}
+        if twice := next((name for name in extra if name in values), None):
+            # Nothing looked at the one that is called as the field is, and it would be what the function gets.
+            raise InvalidArguments(f"{twice}: given twice, as {self._shown[twice]} as well")
+        values.update(extra)
         try:
-            return Arguments(values, self.to_json(values))
+            return Arguments(values, self.to_json(values), given)
         except ValueError as error:
             raise InvalidArguments(f"arguments cannot be written as JSON: {error}") from None
+
+    def replaced(self, given: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+        names = [_names(name, info) for name, info in self._model.model_fields.items()]
+        gone: set[str] = set().union(*(each for each in names if not each.isdisjoint(patch)))
+        return {**{name: value for name, value in given.items() if name not in gone}, **patch}
 
     def to_json(self, values: Mapping[str, Any]) -> JsonObject:
         # By the names of the schema, also inside: what a person is shown is what they may edit.
         written = self._model.model_construct(**values).model_dump(mode="json", by_alias=True, warnings="none")
-        for name, field in self._model.model_fields.items():
-            alias = field.serialization_alias or name
+        for name, info in self._model.model_fields.items():
+            alias = info.serialization_alias or name
             if alias != self._shown[name] and alias in written:
                 written[self._shown[name]] = written.pop(alias)
         return written
@@ -320,6 +343,15 @@ def _shown_name(name: str, field: FieldInfo) -> str:
     if isinstance(alias, AliasChoices):
         alias = next((choice for choice in alias.choices if isinstance(choice, str)), None)
     return alias if isinstance(alias, str) else name
+
+
+def _names(name: str, field: FieldInfo) -> set[str]:
+    """All that an argument for a field of a model may be called."""
+    from pydantic import AliasChoices
+
+    alias = field.validation_alias
+    aliases = alias.choices if isinstance(alias, AliasChoices) else [alias]
+    return {name, *(each for each in aliases if isinstance(each, str))}
 
 
 class SchemaParameters(JsonParameters):
@@ -345,7 +377,7 @@ class SchemaParameters(JsonParameters):
         wrong = _core.validate(self.json_schema, plain)
         if wrong:
             raise InvalidArguments("; ".join(f"{_dotted(item['loc'])}: {item['msg']}" for item in wrong))
-        return Arguments(copy.deepcopy(plain), plain)
+        return Arguments(copy.deepcopy(plain), plain, given)
 
     def to_json(self, values: Mapping[str, Any]) -> JsonObject:
         plain: JsonObject = json.loads(json.dumps(values, allow_nan=False))

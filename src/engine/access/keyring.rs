@@ -250,9 +250,12 @@ impl AccessControl {
         detached(async move {
             let _turn = access.keyring.changing.lock().await;
             access.store.transact(About::Access, move |tx| tx.delete_sign_in(&token)).await?;
-            access.keyring.change(|known| {
-                known.sign_ins.remove(&token);
-            });
+            // Whoever reads and waits looks at a change, and nothing has changed for them where nobody knew it here.
+            if access.known().sign_ins.contains_key(&token) {
+                access.keyring.change(|known| {
+                    known.sign_ins.remove(&token);
+                });
+            }
             Ok(())
         })
         .await

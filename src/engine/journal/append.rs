@@ -215,7 +215,8 @@ impl Engine {
             self.placement.appended(turn, epoch, first, last);
         }
         for error in &written.ignored {
-            tracing::warn!(%session, %error, "what on_approval decided is no decision");
+            // Not its words, nor its place, which may hold arguments.
+            tracing::warn!(%session, error = error.kind, "what on_approval decided is no decision");
         }
         self.telling.counters().steps(written.steps);
         self.telling.counters().asked(written.asked);

@@ -4,8 +4,8 @@
 //! store's, whoever wrote, and a listener that falls behind reads on from the store instead of missing anything.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -27,6 +27,10 @@ const BATCH: usize = 256;
 const LOOKS: u32 = 40;
 
 enum FeedUpdate {
+    /// Somebody listens from now on, who was told, or does not want, what there is up to number `cursor`.
+    Listens {
+        cursor: u64,
+    },
     Stored {
         last: u64,
     },
@@ -57,8 +61,10 @@ pub struct Feed {
     listeners: broadcast::Sender<Live>,
     /// Whether somebody has asked to look already: it is looked once.
     is_to_look: Arc<AtomicBool>,
-    /// Up to which number events were stored while nobody listened.
+    /// Up to which number events were stored while nobody listened, or while whoever does had not said from where.
     unheard: Arc<AtomicU64>,
+    /// Nobody begins to listen while it is looked whether anybody does.
+    arrivals: Mutex<()>,
     stopping: CancellationToken,
 }
 
@@ -79,22 +85,26 @@ impl Feed {
             waiting: VecDeque::new(),
         };
         tokio::spawn(feeding.run(incoming));
-        Self { store, news, listeners, is_to_look, unheard, stopping }
+        Self { store, news, listeners, is_to_look, unheard, arrivals: Mutex::default(), stopping }
     }
 
     /// A feed that tells nobody.
     pub fn silent(store: Arc<dyn Store>, stopping: CancellationToken) -> Self {
         let (news, _) = mpsc::unbounded_channel();
         let (listeners, _) = broadcast::channel(1);
-        Self { store, news, listeners, is_to_look: Arc::default(), unheard: Arc::default(), stopping }
+        let (is_to_look, unheard) = (Arc::default(), Arc::default());
+        Self { store, news, listeners, is_to_look, unheard, arrivals: Mutex::default(), stopping }
     }
 
     /// Events up to number `last` are on disk. Where nobody listens, nobody is woken: whoever comes later starts from the
     /// store.
     pub fn ring(&self, last: u64) {
-        if !self.is_heard() {
-            self.unheard.fetch_max(last, Ordering::AcqRel);
-            return;
+        {
+            let _nobody_comes = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+            if !self.is_heard() {
+                self.unheard.fetch_max(last, Ordering::AcqRel);
+                return;
+            }
         }
         // The task ends only with the runtime, or never was there; then there is nobody to tell.
         drop(self.news.send(FeedUpdate::Stored { last }));
@@ -151,13 +161,17 @@ impl Feed {
     /// The store's.
     pub async fn subscribe(&self, session: Option<SessionId>, after: Option<u64>) -> Result<Subscription, Error> {
         // First listen, then look where the store stands: what comes in between is heard twice, and told once.
-        let live = self.listeners.subscribe();
+        let live = {
+            let _comes = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
+            self.listeners.subscribe()
+        };
         let cursor = match after {
             Some(number) => number,
             None => self.store.query(|reader| reader.last_event()).await?,
         };
         let (sender, events) = mpsc::channel(WINDOW);
-        let subscriber = Subscriber { store: Arc::clone(&self.store), session, cursor, sender };
+        let (store, news) = (Arc::clone(&self.store), self.news.clone());
+        let subscriber = Subscriber { store, news, session, cursor, sender };
         let stopping = self.stopping.clone();
         tokio::spawn(async move {
             tokio::select! {
@@ -192,26 +206,40 @@ impl FeedingTask {
                     None => return,
                 },
             };
-            self.told = self.told.max(self.unheard.load(Ordering::Acquire));
+            // Then whoever listens has not said yet from where.
+            let awaits = self.unheard.load(Ordering::Acquire) > self.told;
             match item {
+                FeedUpdate::Listens { cursor } => self.begin(cursor, &mut news).await,
                 FeedUpdate::Passing(event) => drop(self.listeners.send(Live::Heard(FeedItem::Passing(event)))),
                 FeedUpdate::Over => drop(self.listeners.send(Live::Over)),
                 FeedUpdate::Recheck => drop(self.listeners.send(Live::Recheck)),
                 FeedUpdate::Gone(session) => drop(self.listeners.send(Live::Gone(session))),
                 FeedUpdate::Stored { last } if last <= self.told => {}
                 // Nobody listens: whoever comes later starts from the store.
-                FeedUpdate::Stored { last } if self.listeners.receiver_count() == 0 => self.told = last,
+                FeedUpdate::Stored { last } if awaits || self.listeners.receiver_count() == 0 => {
+                    self.unheard.fetch_max(last, Ordering::AcqRel);
+                }
                 FeedUpdate::Stored { last } => self.tell_new(Some(last), &mut news).await,
                 FeedUpdate::Unnumbered => {
                     // Before it is looked: what is written from here on asks for itself.
                     self.is_to_look.store(false, Ordering::Release);
                     match self.listeners.receiver_count() {
                         0 => self.pass_over().await,
+                        _ if awaits => {}
                         _ => self.tell_new(None, &mut news).await,
                     }
                 }
             }
         }
+    }
+
+    /// Somebody begins to listen. What there is above their `cursor` is told, and told again to others, who pass it over:
+    /// it may have been on disk, and in nobody's sight yet, when it was passed over here or read there.
+    async fn begin(&mut self, cursor: u64, news: &mut mpsc::UnboundedReceiver<FeedUpdate>) {
+        let unheard = self.unheard.swap(0, Ordering::AcqRel);
+        self.told = if unheard > self.told { cursor } else { self.told.min(cursor) };
+        self.tell_new(Some(unheard), news).await;
+        self.tell_new(None, news).await;
     }
 
     /// Nobody listens: what is there need not be told.
@@ -288,6 +316,7 @@ async fn read(store: &Arc<dyn Store>, after: u64, session: Option<SessionId>) ->
 
 struct Subscriber {
     store: Arc<dyn Store>,
+    news: mpsc::UnboundedSender<FeedUpdate>,
     session: Option<SessionId>,
     /// The last number that this subscriber was told or does not want.
     cursor: u64,
@@ -300,6 +329,7 @@ impl Subscriber {
         if behind && !self.catch_up().await {
             return;
         }
+        drop(self.news.send(FeedUpdate::Listens { cursor: self.cursor }));
         loop {
             let heard = tokio::select! {
                 () = self.sender.closed() => return,
@@ -366,14 +396,16 @@ impl Subscriber {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::contract::fixture::Fixture;
+    use crate::store::about::About;
+    use crate::store::contract::fixture::{Fixture, at, event, session_id};
 
     #[test]
     fn nobody_is_woken_for_events_that_nobody_hears() {
         let (news, mut woken) = mpsc::unbounded_channel();
         let (listeners, _) = broadcast::channel(1);
         let (store, stopping) = (Fixture::memory().store, CancellationToken::new());
-        let feed = Feed { store, news, listeners, is_to_look: Arc::default(), unheard: Arc::default(), stopping };
+        let (is_to_look, unheard) = (Arc::default(), Arc::default());
+        let feed = Feed { store, news, listeners, is_to_look, unheard, arrivals: Mutex::default(), stopping };
         feed.ring(7);
         feed.ring(6);
         assert!(woken.try_recv().is_err());
@@ -381,5 +413,28 @@ mod tests {
         feed.ring(8);
         assert!(matches!(woken.try_recv(), Ok(FeedUpdate::Stored { last: 8 })));
         assert_eq!(feed.unheard.load(Ordering::Acquire), 7);
+    }
+
+    #[tokio::test]
+    async fn what_is_on_disk_before_it_can_be_seen_is_told_to_whoever_came_back_meanwhile() {
+        let fixture = Fixture::memory();
+        let store = Arc::clone(&fixture.store);
+        let commit = async |name: &'static str| {
+            let write = move |tx: &mut dyn crate::store::Transaction| tx.append_event(&event(1, name), at(0));
+            store.transact(About::Session(session_id(1)), write).await.unwrap().get()
+        };
+        let feed = Feed::start(Arc::clone(&store), 0, CancellationToken::new());
+        commit("first").await;
+        // Of the second one nobody reads yet, as while somebody's transaction with a smaller number is open.
+        feed.ring(2);
+        let mut back = feed.subscribe(None, Some(0)).await.unwrap();
+        let mut told = async || match back.events.recv().await {
+            Some(FeedItem::Stored(event)) => event.number,
+            other => panic!("{}", other.is_none()),
+        };
+        assert_eq!(told().await, 1);
+        commit("second").await;
+        feed.ring(commit("third").await);
+        assert_eq!((told().await, told().await), (2, 3));
     }
 }

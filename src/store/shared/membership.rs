@@ -97,8 +97,8 @@ impl Membership {
             let in_the_way: Vec<OtherServer> =
                 others.into_iter().filter(|other| me.kind.excludes(other.row.kind)).collect();
             let Some(first) = in_the_way.first() else {
-                // The row is there: what was told of it the last time was lost.
-                return Ok(comer.joined(me, timings, begun));
+                // Who was in the way has left in between, and the row is not there.
+                continue;
             };
             let dead = dead_among(&mut watch, &me, (begun, ended), &in_the_way);
             if !dead.is_empty() {

@@ -231,6 +231,28 @@ async def test_the_description_is_of_what_would_run() -> None:
     ]
 
 
+async def test_a_description_that_is_made_for_the_second_question_is_no_run_of_the_tool() -> None:
+    def make(effects: Effects) -> ReActAgent:
+        @tool(requires_approval=True, approval_description=lambda context, args: f"book {args['when']}")
+        async def book(when: datetime) -> str:
+            effects.append(when)
+            return "booked"
+
+        return agent_with(book, when="2024-01-01T00:00:00Z")
+
+    # pydantic writes it with a Z.
+    answers = iter([edit(when="2025-05-05T10:00:00+00:00"), APPROVE])
+    said: dict[str, Any] = {}
+
+    def answer(asked: InterruptRequest) -> Any:
+        message = str(asked["message"])
+        return said.setdefault(message, next(answers, APPROVE))
+
+    run = await run_all_prefixes(make, answer)
+    assert len(run.requests) == 2
+    assert len(run.effects) == 1
+
+
 async def test_an_edit_of_a_once_tool_is_once_and_of_arguments_that_change_later_does_not_run() -> None:
     kept: list[list[str]] = []
     ran: list[Any] = []
@@ -296,7 +318,7 @@ async def test_where_arguments_cannot_be_checked_nobody_is_offered_an_edit() -> 
 
     class Unchecked(SchemaParameters):
         def check(self, given: Any) -> Arguments:
-            return Arguments(dict(given), dict(given))
+            return Arguments(dict(given), dict(given), given)
 
     async def write(**arguments: Any) -> str:
         return "ran"

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from hitl import ReActAgent, tool
 from hitl.testing import ScriptedChatClient
 from hitl.tools.definition import Tool
+from hitl.tools.schema import InvalidArguments
 from tests.python.support.local import LocalResult, run_locally
 
 APPROVE = {"type": "approve"}
@@ -247,3 +248,47 @@ async def test_an_agent_s_guardrail_that_raises_ends_the_turn() -> None:
     assert client.requests == []
     with pytest.raises(TypeError, match="must return None, a str or a ChatMessage, got int"):
         await run_locally(ReActAgent(client=client, input_guardrails=[lambda message: 5]), "hi")
+
+
+async def test_what_a_guardrail_leaves_alone_is_converted_once() -> None:
+    @tool(input_guardrails=[lambda note: {"note": note.strip()}])
+    async def pay(
+        euros: Annotated[int, AfterValidator(lambda euros: euros * 100)],
+        tags: Annotated[list[str], BeforeValidator(lambda tags: tags.split(","))],
+        note: str,
+    ) -> str:
+        return f"{euros} {tags} {note}"
+
+    assert tool_message(await call(pay, {"euros": 5, "tags": "a,b", "note": " x "})) == "500 ['a', 'b'] x"
+
+
+@pytest.mark.parametrize("extra", ["allow", "forbid", "ignore"])
+@pytest.mark.parametrize("given", ["to", "recipients"])
+async def test_what_a_guardrail_changes_counts_by_whichever_name_it_was_given(extra: Any, given: str) -> None:
+    class Mail(BaseModel):
+        model_config = ConfigDict(extra=extra)
+        to: list[str] = Field(alias="recipients")
+
+    def add(to: list[str]) -> None:
+        to.append("b")
+
+    def name(to: list[str]) -> dict[str, Any]:
+        return {"to": [*to, "c"]}
+
+    @tool(schema=Mail, input_guardrails=[add, name])
+    async def send(to: list[str], **more: Any) -> str:
+        return f"{to} {more}"
+
+    assert tool_message(await call(send, {given: ["a"]})) == "['a', 'b', 'c'] {}"
+
+
+def test_an_argument_that_is_given_by_both_of_its_names_is_refused() -> None:
+    class Payment(BaseModel):
+        model_config = ConfigDict(extra="allow")
+        cents: int = Field(alias="amount", le=100)
+
+    @tool(schema=Payment)
+    async def pay(cents: int, **more: Any) -> None: ...
+
+    with pytest.raises(InvalidArguments, match="cents: given twice, as amount as well"):
+        pay.check({"amount": 5, "cents": "999999"})

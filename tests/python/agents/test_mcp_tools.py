@@ -286,3 +286,15 @@ def test_a_command_may_be_one_string() -> None:
     source = MCPTools("uvx 'some server' --flag")
     assert source._command == ["uvx", "some server", "--flag"]
     assert (source.name, MCPTools(url="https://user:pw@tools.example/mcp").name) == ("uvx", "tools.example")
+
+
+async def test_a_server_that_never_answers_ends_with_the_agent_s_time(tmp_path: Path) -> None:
+    begun = tmp_path / "pid"
+    program = f"import os, sys; open({str(begun)!r}, 'w').write(str(os.getpid())); sys.stdin.read()"
+    silent = [sys.executable, "-c", program]
+    client = ScriptedChatClient([{"content": "done"}])
+    agent = ReActAgent(client=client, tools=[MCPTools(silent)], timeout=0.5)
+    with pytest.raises(TimeoutError):
+        await run_locally(agent, "go")
+    # Whether it had come so far or not: nothing of it is left.
+    assert not (begun.exists() and begun.read_text() and Path("/proc", begun.read_text()).exists())

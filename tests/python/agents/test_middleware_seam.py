@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from hitl import ChatMessage, ReActAgent, interrupt, tool
+from hitl import ChatMessage, ReActAgent, interrupt, step, tool
 from hitl.agents.seams import AgentRuntime, current_run
 from hitl.models import ModelReply, ModelRequest
 from hitl.testing import ScriptedChatClient
@@ -159,3 +159,24 @@ async def test_a_middleware_that_returns_no_reply_is_named() -> None:
     agent = ReActAgent(client=ScriptedChatClient([{"content": "hi"}]), middleware=[Wrong()])
     with pytest.raises(TypeError, match=r"Wrong\.awrap_model_call\(\) must return a ModelReply, got str"):
         await run_locally(agent, "go")
+
+
+async def test_a_step_after_a_call_of_no_tool_is_no_trace_of_a_tool_that_is_gone() -> None:
+    class Audit:
+        async def awrap_tool_call(self, request: Any, handler: Any) -> Any:
+            said = await handler(request)
+            await step(note, said.content)
+            return said
+
+    async def note(text: str) -> None:
+        """Nothing is kept."""
+
+    script = [{"tool_calls": [{"name": "ad", "args": {}}]}, {"tool_calls": [{"name": "add", "args": {"a": 1, "b": 2}}]}]
+
+    def make(effects: Effects) -> ReActAgent:
+        client = ScriptedChatClient([*script, {"content": "done"}])
+        return ReActAgent(client=client, tools=[tool(add, requires_approval=True)], middleware=[Audit()])
+
+    run = await run_all_prefixes(make, lambda asked: {"type": "approve"})
+    assert run.told[0].startswith('{"error": "unknown tool')
+    assert run.told[1] == "3"

@@ -76,6 +76,16 @@ class TestKeys:
         lost = problem(api.resume(session_id, interrupt_id, 2, Idempotency_Key="other"), 409)
         assert reused["code"] != lost["code"]
 
+    def test_a_key_is_of_one_interrupt_by_whichever_way_it_is_answered(self, api: Api) -> None:
+        session_id, interrupts = api.asked("ask_all", [QUESTION, QUESTION])
+        first, second = (f"/interrupts/{asked['interrupt_id']}/resume" for asked in interrupts)
+        ok(api.post(first, {"value": 1}, Idempotency_Key="k"))
+        problem(api.post(second, {"value": 1}, Idempotency_Key="k"), 422)
+        by_session = api.resume(session_id, interrupts[0]["interrupt_id"], 1, Idempotency_Key="k")
+        assert ok(by_session)["replayed"] is True
+        ok(api.post(second, {"value": 1}, Idempotency_Key="another"))
+        assert result(api.wait(session_id)) == [1, 1]
+
     def test_a_key_of_a_batch(self, api: Api) -> None:
         session_id, interrupts = api.asked("ask_all", [QUESTION, QUESTION])
         answers = {entry["interrupt_id"]: number for number, entry in enumerate(interrupts)}

@@ -1,6 +1,7 @@
 import collections
 import dataclasses
 import enum
+import functools
 import hashlib
 import json
 import pathlib
@@ -175,6 +176,47 @@ def test_a_dataclass_is_rebuilt_field_by_field() -> None:
     assert through_json(order) == order  # __post_init__ did not add to the total again
     assert through_json(Frozen("n")) == Frozen("n")
     assert through_json(ChatMessage.user_message(content="x")) == ChatMessage.user_message(content="x")
+
+
+class Noted:
+    """A base that is no dataclass."""
+
+    def __init__(self) -> None:
+        self.note = "from the base"
+
+
+@dataclasses.dataclass
+class Counted(Noted):
+    items: list[int]
+
+    def __post_init__(self) -> None:
+        super().__init__()
+        self.total = sum(self.items)
+
+    @functools.cached_property
+    def average(self) -> float:
+        return self.total / len(self.items)
+
+
+@dataclasses.dataclass
+class Marks(set[int]):
+    name: str
+
+
+def test_a_dataclass_keeps_what_it_holds_beside_its_fields() -> None:
+    counted = Counted([1, 2])
+    assert counted.average == 1.5
+    again = decode(encode(counted))
+    assert (again.total, again.note, vars(again).keys()) == (3, "from the base", {"items", "total", "note"})
+    assert again.average == 1.5
+    counted.total = object()  # type: ignore[assignment]
+    with pytest.raises(TypeError, match=r"value\.total is of type object"):
+        encode(counted)
+
+
+def test_a_dataclass_that_is_a_collection_is_refused() -> None:
+    with pytest.raises(TypeError, match=r"Marks, which cannot be stored; make it a plain set"):
+        encode(Marks("m"))
 
 
 def test_a_dataclass_field_that_was_added_later_gets_its_default() -> None:

@@ -74,6 +74,18 @@ async fn a_row_is_counted_up_and_taken_away_only_as_it_was_seen() {
 }
 
 #[tokio::test]
+async fn a_server_whose_row_is_there_already_has_come() {
+    let database = Database::new().await;
+    let rows = rows(&database).await;
+    let me = somebody(ServerKind::Server);
+    assert_eq!(rows.register(me.clone()).await, Ok(Registered::Yes));
+    assert_eq!(rows.beat(me.id, 0, RunningNow::default(), false).await, Ok(Some(false)));
+    // The reply to the first one was lost.
+    assert_eq!(rows.register(me.clone()).await, Ok(Registered::Yes));
+    assert_eq!(rows.bury(me.id, 1).await, Ok(true));
+}
+
+#[tokio::test]
 async fn others_read_what_a_server_runs_as_it_came_and_as_it_says_with_each_beat() {
     let database = Database::new().await;
     let rows = rows(&database).await;
