@@ -12,7 +12,7 @@ import { begin, hangUp } from "./live";
 import { go, useRoute } from "./router";
 import { Sessions } from "./sessions";
 import { Help } from "./shell/help";
-import { failed } from "./shell/notices";
+import { failed, notify } from "./shell/notices";
 import { SignIn } from "./shell/signin";
 import { Toasts } from "./shell/toasts";
 import { Plain } from "./shown";
@@ -25,7 +25,11 @@ import "./styles/session.css";
 
 async function signOut(): Promise<void> {
   try {
-    await flush();
+    if (!(await flush())) {
+      // Why stands in a notice, which would be gone with the page.
+      notify("You are still signed in, for not all of your answers were taken.", "bad");
+      return;
+    }
     await api.signOut();
   } catch (error) {
     failed(error);

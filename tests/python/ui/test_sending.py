@@ -15,6 +15,11 @@ if TYPE_CHECKING:
     from tests.python.ui.inbox import Inbox
 
 REFUND = call("refund", order=7, cents=500, reason="late")
+HIDDEN = """() => { Object.defineProperty(document, "visibilityState", { value: "hidden", configurable: true });
+    document.dispatchEvent(new Event("visibilitychange")); }"""
+"""What a page hears that goes into the background."""
+CLOSED = "() => void dispatchEvent(new PageTransitionEvent('pagehide'))"
+"""What a page hears that is closed."""
 
 
 def hold_back(inbox: Inbox) -> list[Route]:
@@ -43,8 +48,8 @@ def test_what_is_being_sent_cannot_be_taken_back(inbox: Inbox) -> None:
     assert inbox.resolved(asked["interrupt_id"]) == {"approved": True}
 
 
-def test_the_rest_of_many_can_be_stopped_and_the_page_says_how_many_went_out(open_inbox: Open) -> None:
-    inbox = open_inbox()
+def six_are_being_sent(inbox: Inbox) -> tuple[list[str], list[Route]]:
+    """Six approved together, of which the first four are on their way and get no further."""
     asked = [inbox.asked(call("refund", order=order, cents=order, reason="r"))[1][0] for order in range(6)]
     expect(inbox.rows).to_have_count(6)
     inbox.row("order: 1").get_by_role("checkbox").check()
@@ -55,22 +60,41 @@ def test_the_rest_of_many_can_be_stopped_and_the_page_says_how_many_went_out(ope
     held = hold_back(inbox)
     inbox.click("Send now", inbox.undo)
     inbox.until(lambda: len(held) >= 4)
+    return [one["interrupt_id"] for one in asked], held
+
+
+def test_the_rest_of_many_can_be_stopped_and_the_page_says_how_many_went_out(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    asked, held = six_are_being_sent(inbox)
     inbox.click("Stop", inbox.undo)
+    # What was stopped does not go out with a page that is left either.
+    inbox.page.evaluate(HIDDEN)
     for route in held:
         route.continue_()
     expect(inbox.page.locator(".toast.plain")).to_contain_text("stopped. 4 of 6 were sent.")
-    assert sum(pending(inbox.api, one["interrupt_id"]) for one in asked) == 2
+    assert sum(pending(inbox.api, one) for one in asked) == 2
     expect(inbox.rows).to_have_count(2)
+
+
+@pytest.mark.parametrize("leave", [HIDDEN, CLOSED], ids=["in the background", "closed"])
+def test_a_page_that_is_left_while_it_sends_many_sends_the_rest_at_once(open_inbox: Open, leave: str) -> None:
+    inbox = open_inbox()
+    asked, held = six_are_being_sent(inbox)
+    inbox.page.evaluate(leave)
+    # Although none of the four has come back.
+    inbox.until(lambda: len(held) == 6)
+    for route in held:
+        route.continue_()
+    expect(inbox.undo).to_have_count(0)
+    assert [inbox.resolved(one) for one in asked] == [{"approved": True}] * 6
+    expect(inbox.page.locator("[aria-live=polite]")).to_contain_text("6 of 6 sent")
 
 
 def test_a_page_in_the_background_sends_what_it_holds(inbox: Inbox) -> None:
     session_id, [asked] = inbox.asked(REFUND)
     inbox.show("refund")
     inbox.click("Approve", inbox.answer)
-    inbox.page.evaluate(
-        """() => { Object.defineProperty(document, "visibilityState", { value: "hidden" });
-            document.dispatchEvent(new Event("visibilitychange")); }"""
-    )
+    inbox.page.evaluate(HIDDEN)
     expect(inbox.undo).to_have_count(0)
     assert inbox.said(session_id).startswith("refunded")
     assert inbox.resolved(asked["interrupt_id"]) == {"approved": True}

@@ -7,12 +7,13 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.python.support.api import Api
 from tests.python.support.served import Served
 from tests.python.ui.conftest import REFUSED, Enter, MakeKey, OpenPage
 from tests.python.ui.desk import call
+from tests.python.ui.inbox import Inbox
 
 REFUND = call("refund", order=7, cents=500, reason="late")
 
@@ -112,3 +113,26 @@ def test_signing_out_sends_what_is_held(enter: Enter, make_key: MakeKey) -> None
     expect(inbox.page.get_by_label("Key", exact=True)).to_be_visible()
     assert inbox.said(session_id).startswith("refunded")
     assert inbox.api.interrupt(asked["interrupt_id"])["resolved_by"] == "ada"
+
+
+def test_who_signs_out_with_an_answer_that_is_not_taken_is_told_and_stays(enter: Enter, make_key: MakeKey) -> None:
+    inbox = enter(make_key("ada", "read", "answer")["key"], "409")
+    session_id, [asked] = inbox.asked(REFUND)
+    inbox.show("refund")
+    # Somebody else is first, which this page does not hear in time.
+    inbox.page.route("**/resume", lambda route: first(inbox, session_id, asked["interrupt_id"], route))
+    inbox.click("Approve", inbox.answer)
+    expect(inbox.undo).to_be_visible()
+    inbox.click("Sign out")
+    notices = inbox.page.locator(".toast.bad")
+    expect(notices.filter(has_text="Yours was not taken.")).to_be_visible()
+    expect(notices.filter(has_text="You are still signed in, for not all of your answers were taken.")).to_be_visible()
+    # Nothing is held any more.
+    inbox.click("Sign out")
+    expect(inbox.page.get_by_label("Key", exact=True)).to_be_visible()
+
+
+def first(inbox: Inbox, session_id: str, interrupt_id: str, route: Route) -> None:
+    """Another answer, right before this one."""
+    inbox.api.resume(session_id, interrupt_id, {"approved": False, "reason": "twice"})
+    route.continue_()

@@ -22,8 +22,10 @@ interface Waiting {
   timer: number;
   /** What is still to be sent, once the sending has begun. */
   queue: Answer[];
-  /** The sending; what was begun cannot be taken back. */
-  sending: Promise<void> | null;
+  /** Of each whose sending has begun, whether the server has taken it. */
+  begun: Promise<boolean>[];
+  /** The sending, and whether all of it was taken; what was begun cannot be taken back. */
+  sending: Promise<boolean> | null;
 }
 
 const waiting = new Map<string, Waiting>();
@@ -35,7 +37,7 @@ export function hold(answers: Answer[], label: string, detail: string | null = n
   if (ids.some((id) => store.get().held.has(id))) return;
   const key = `held-${++count}`;
   const timer = window.setTimeout(() => void sendNow(key), UNDO_SECONDS * 1000);
-  waiting.set(key, { answers, label, timer, queue: [], sending: null });
+  waiting.set(key, { answers, label, timer, queue: [], begun: [], sending: null });
   show(key, ids, { ids, label, detail, until: Date.now() + UNDO_SECONDS * 1000, sending: false });
   store.set((state) => ({
     problems: store.changed(state.problems, ids.map((id) => [id, undefined] as const)),
@@ -74,38 +76,43 @@ export function stop(key: string): void {
   waiting.get(key)?.queue.splice(0);
 }
 
-/** `leaving`: the page may be gone before there is a reply, so that all has to be on its way at once. */
-export function sendNow(key: string, leaving = false): Promise<void> {
+/** `leaving`: the page may be gone before there is a reply, so that all has to be on its way at once. Says whether all of it was taken. */
+export function sendNow(key: string, leaving = false): Promise<boolean> {
   const group = waiting.get(key);
-  if (group === undefined) return Promise.resolve();
-  group.sending ??= deliver(key, group, leaving);
+  if (group === undefined) return Promise.resolve(true);
+  group.sending ??= deliver(key, group);
+  // Also of what is being sent a few at a time already.
+  if (leaving) group.begun.push(...group.queue.splice(0).map(send));
   return group.sending;
 }
 
 /** Few at a time: a bulk decision must not take all connections of the page. */
 const AT_ONCE = 4;
 
-async function deliver(key: string, group: Waiting, leaving: boolean): Promise<void> {
+async function deliver(key: string, group: Waiting): Promise<boolean> {
   clearTimeout(group.timer);
   const held = store.get().held.get(key);
   if (held !== undefined) show(key, held.ids, { ...held, sending: true });
-  const { answers, label } = group;
+  const { answers, label, begun } = group;
   group.queue = [...answers];
-  let begun = 0;
-  let sent = 0;
   const work = async (): Promise<void> => {
     for (let answer = group.queue.shift(); answer !== undefined; answer = group.queue.shift()) {
-      begun++;
-      if (await send(answer)) sent++;
+      const one = send(answer);
+      begun.push(one);
+      await one;
     }
   };
+  let sent = 0;
   try {
-    await Promise.all(Array.from({ length: leaving ? answers.length : AT_ONCE }, work));
+    await Promise.all(Array.from({ length: AT_ONCE }, work));
+    // The queue is empty, so that no more begin.
+    sent = (await Promise.all(begun)).filter((taken) => taken).length;
   } finally {
     letGo(key, group);
   }
-  if (begun < answers.length) notify(`${label}: stopped. ${sent} of ${answers.length} were sent.`);
+  if (begun.length < answers.length) notify(`${label}: stopped. ${sent} of ${answers.length} were sent.`);
   else if (sent > 0) announce(`${label}: ${answers.length === 1 ? "sent" : `${sent} of ${answers.length} sent`}.`);
+  return sent === answers.length;
 }
 
 /** Whether the server has taken it. */
@@ -139,9 +146,9 @@ async function send(answer: Answer): Promise<boolean> {
   return true;
 }
 
-/** Sends all that is held, now. */
-export async function flush(leaving = false): Promise<void> {
-  await Promise.all([...waiting.keys()].map((key) => sendNow(key, leaving)));
+/** Sends all that is held, now. Says whether all of it was taken. */
+export async function flush(leaving = false): Promise<boolean> {
+  return (await Promise.all([...waiting.keys()].map((key) => sendNow(key, leaving)))).every((taken) => taken);
 }
 
 /** A page that goes takes what is held with it: phones end a page in the background without another word. */
