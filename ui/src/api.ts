@@ -16,10 +16,17 @@ export class Problem extends Error {
   get errors(): FieldError[] {
     return (this.body["errors"] as unknown as FieldError[] | undefined) ?? [];
   }
+
+  /** Whether what was asked for may have been done: no reply came, or none that tells. */
+  get isUnsure(): boolean {
+    return this.code === UNREACHABLE || (!(this.status >= 400 && this.status < 500) && !refusals.has(this.code));
+  }
 }
 
-/** The code of a `Problem` where no reply came, or not all of it: what was asked for may have been done. */
-export const UNREACHABLE = "unreachable";
+/** The code of a `Problem` where no reply came, or not all of it. */
+const UNREACHABLE = "unreachable";
+/** What a server says that did not even begin. */
+const refusals = new Set(["queue_full", "no_worker", "too_many_connections", "too_many_sessions", "shutting_down", "standing_by"]);
 
 /** Bytes that browsers take with them when a page goes, of all its requests: 64 KiB, less what surrounds them. */
 const MOST_KEPT = 60_000;
@@ -49,7 +56,14 @@ export function whenUnauthorized(listener: Unauthorized): void {
   onUnauthorized = listener;
 }
 
-async function request(method: string, path: string, body?: Json, keepalive = false): Promise<{ value: Json; headers: Headers }> {
+interface Sending {
+  /** Whether it outlives the page. */
+  keepalive?: boolean;
+  /** Under the same one the same is done once. */
+  key?: string;
+}
+
+async function request(method: string, path: string, body?: Json, { keepalive = false, key }: Sending = {}): Promise<{ value: Json; headers: Headers }> {
   let response: Response;
   let text: string;
   const sent = body === undefined ? undefined : write(body);
@@ -57,7 +71,7 @@ async function request(method: string, path: string, body?: Json, keepalive = fa
     response = await fetch(path, {
       method,
       credentials: "same-origin",
-      ...(sent === undefined ? {} : { headers: { "content-type": "application/json" }, body: sent, keepalive }),
+      ...(sent === undefined ? {} : { headers: { "content-type": "application/json", ...(key === undefined ? {} : { "idempotency-key": key }) }, body: sent, keepalive }),
     });
     text = await response.text();
   } catch {
@@ -117,7 +131,7 @@ export const api = {
     if (outlives) kept += bytes;
     else unkept++;
     try {
-      return await request("POST", `/interrupts/${id(interrupt)}/resume`, body, outlives);
+      return await request("POST", `/interrupts/${id(interrupt)}/resume`, body, { keepalive: outlives });
     } finally {
       if (outlives) kept -= bytes;
       else unkept--;
@@ -133,7 +147,7 @@ export const api = {
   session: (session: string) => get<Session>(`/sessions/${id(session)}`),
   createSession: async () => (await request("POST", "/sessions", {})).value as unknown as Session,
   messages: (session: string) => get<Message[]>(`/sessions/${id(session)}/messages`),
-  send: (session: string, message: JsonObject) => request("POST", `/sessions/${id(session)}/messages`, message),
+  send: (session: string, message: JsonObject, key: string) => request("POST", `/sessions/${id(session)}/messages`, message, { key }),
   cancel: (session: string) => request("POST", `/sessions/${id(session)}/cancel`),
   retry: (session: string) => request("POST", `/sessions/${id(session)}/retry`),
   journal: (session: string, query: Query = {}) => page<JournalEntry>(withQuery(`/sessions/${id(session)}/journal`, query)),

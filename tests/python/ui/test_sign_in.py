@@ -136,3 +136,16 @@ def first(inbox: Inbox, session_id: str, interrupt_id: str, route: Route) -> Non
     """Another answer, right before this one."""
     inbox.api.resume(session_id, interrupt_id, {"approved": False, "reason": "twice"})
     route.continue_()
+
+
+def test_a_message_outlives_the_key_of_who_writes_it(enter: Enter, make_key: MakeKey, api: Api) -> None:
+    key = make_key("ada", "read", "send")
+    inbox = enter(key["key"])
+    session_id = api.create()
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
+    message = inbox.page.get_by_role("textbox", name="Message")
+    message.fill("a long message")
+    assert api.http.delete(f"/keys/{key['key_id']}").status_code == 204
+    inbox.page.get_by_label("Key", exact=True).fill(make_key("ada", "read", "send")["key"])
+    inbox.click("Sign in")
+    expect(message).to_have_value("a long message")

@@ -1,6 +1,6 @@
 // Answers: held for a few seconds so that they can be taken back, then sent, then told.
 
-import { api, Problem, UNREACHABLE, wouldBeLost } from "../api";
+import { api, Problem, wouldBeLost } from "../api";
 import { decider, outcome, title } from "../format";
 import type { Json } from "../json";
 import { toInterrupt } from "../router";
@@ -135,7 +135,7 @@ async function send(answer: Answer): Promise<boolean> {
       const what = record === null ? "answered" : outcome(record);
       notify(`${name}: ${what}${who === null ? "" : ` by ${who}`} before your answer came. Yours was not taken.`, "bad", link);
     } else {
-      const what = error.code === UNREACHABLE ? "may not have been answered" : "was not answered";
+      const what = error.isUnsure ? "may not have been answered" : "was not answered";
       notify(`${name} ${what}: ${error.message}`, "bad", link);
       await refresh(answer.id).catch(() => null);
     }

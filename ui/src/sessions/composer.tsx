@@ -1,47 +1,53 @@
 // The next message: its words, and the files that go with it.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import type { RefObject } from "preact";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, Problem } from "../api";
-import { announce, failed } from "../shell/notices";
+import { announce, failed, notify } from "../shell/notices";
 import { Plain } from "../shown";
 import * as store from "../store";
 import type { Message } from "../types";
 import { Drawn } from "./attached";
+import { attemptOf, draftOf, keepDraft, useDraft, type Draft } from "./drafts";
 import { lengthWith, messageWith, read, roomIn, sized, type Chosen } from "./files";
 
 /** `onSent` is told what is on its way, and nothing once it did not arrive. */
 export function Composer({ id, busy, asked, onSent }: { id: string; busy: boolean; asked: boolean; onSent: (message: Message | null) => void }) {
-  const [text, setText] = useState("");
-  const [sending, setSending] = useState(false);
-  const [chosen, setChosen] = useState<Chosen[]>([]);
-  const [problems, setProblems] = useState<string[]>([]);
+  const { text, chosen, problems, sending } = useDraft(id);
+  const keep = (change: Partial<Draft>): void => keepDraft(id, change);
   const area = useRef<HTMLTextAreaElement>(null);
+  const form = useRef<HTMLFormElement>(null);
   const picker = useRef<HTMLInputElement>(null);
   const attach = useRef<HTMLButtonElement>(null);
-  // What is chosen now: files are read one after the other, while others are taken away.
-  const now = useRef<Chosen[]>([]);
-  const choose = (all: Chosen[]): void => setChosen((now.current = all));
   const add = async (files: Iterable<File>): Promise<void> => {
     const wrong: string[] = [];
-    setProblems(wrong);
+    keep({ problems: [] });
     for (const file of files) {
-      const refused = await take(file, now.current, area.current?.value ?? "", (one) => choose([...now.current, one]));
+      const refused = await take(file, id);
       if (refused !== null) wrong.push(refused);
       else announce(`Attached ${file.name}`);
     }
-    setProblems([...wrong]);
+    keep({ problems: wrong });
   };
   const isOver = useDropped((files) => void add(files));
   const remove = (one: Chosen): void => {
-    choose(now.current.filter((other) => other !== one));
-    setProblems([]);
+    keep({ chosen: chosen.filter((other) => other !== one), problems: [] });
     announce(`Removed ${one.name}`);
     // Its button is gone, and the focus would be nowhere.
     attach.current?.focus();
   };
+  // Whoever comes here wants to write, unless they do so elsewhere already: a session may take a while to load.
   useEffect(() => {
-    if (!busy) area.current?.focus({ preventScroll: true });
+    if (!busy && !isWriting(document.activeElement)) area.current?.focus({ preventScroll: true });
+  }, []);
+  // A turn ends while a person may be anywhere. Only a focus that is nowhere is taken: that of the answer just given is gone with its request.
+  const wasBusy = useRef(busy);
+  useEffect(() => {
+    const active = document.activeElement;
+    if (wasBusy.current && !busy && (active === null || active === document.body || form.current?.contains(active))) area.current?.focus({ preventScroll: true });
+    wasBusy.current = busy;
   }, [busy]);
+  useHeightOf(form);
   const content = text.trim();
   const isNothing = content === "" && chosen.length === 0;
   const send = (event: Event): void => {
@@ -49,26 +55,28 @@ export function Composer({ id, busy, asked, onSent }: { id: string; busy: boolea
     if (isNothing || busy || sending) return;
     const length = lengthWith(content, chosen);
     if (length > most()) {
-      setProblems([`The message is too large: ${length.toLocaleString()} bytes with its files, of ${most().toLocaleString()} at most. Take a file out or say less; the server’s --max-body sets how much it takes.`]);
+      keep({ problems: [`The message is too large: ${length.toLocaleString()} bytes with its files, of ${most().toLocaleString()} at most. Take a file out or say less; the server’s --max-body sets how much it takes.`] });
       return;
     }
     const message = messageWith(content, chosen);
-    setProblems([]);
-    setSending(true);
+    const attempt = attemptOf(draftOf(id).attempt, content, chosen);
+    keep({ problems: [], sending: true, attempt });
     onSent(message as unknown as Message);
-    api.send(id, message).then(() => {
-      setText("");
-      choose(now.current.filter((one) => !chosen.includes(one)));
+    api.send(id, message, attempt.key).then(() => {
+      // What was written and chosen meanwhile is the next message.
+      const now = draftOf(id);
+      keep({ text: now.text === text ? "" : now.text, chosen: now.chosen.filter((one) => !chosen.includes(one)), attempt: null });
     }).catch((error: unknown) => {
       onSent(null);
       if (!(error instanceof Problem)) throw error;
       // A proxy may take less than the server does, and says so in words of its own.
-      if (error.status === 413) setProblems([`The message is too large for the server, or for a proxy before it: ${error.message}`]);
+      if (error.status === 413) keep({ problems: [`The message is too large for the server, or for a proxy before it: ${error.message}`] });
+      else if (error.isUnsure) notify(`The message may not have been sent: ${error.message}. Send it again as it is, and it is taken once.`, "bad");
       else failed(error);
-    }).finally(() => setSending(false));
+    }).finally(() => keep({ sending: false }));
   };
   return (
-    <form class="composer" onSubmit={send}>
+    <form class="composer" ref={form} onSubmit={send}>
       {problems.length > 0 && <div class="wrong" role="alert">{problems.map((problem) => <p key={problem}><Plain text={problem} /></p>)}</div>}
       {chosen.length > 0 && (
         <ul class="chosen" aria-label="Goes with the message">
@@ -82,7 +90,7 @@ export function Composer({ id, busy, asked, onSent }: { id: string; busy: boolea
         </ul>
       )}
       <textarea ref={area} rows={2} value={text} aria-label="Message" placeholder={asked ? "First answer what is asked." : busy ? "The agent is at it." : "Message"}
-        onInput={(event) => setText(event.currentTarget.value)}
+        onInput={(event) => keep({ text: event.currentTarget.value })}
         onPaste={(event) => {
           // What is copied from a table is text, and a picture of it.
           const pasted = event.clipboardData;
@@ -108,11 +116,31 @@ export function Composer({ id, busy, asked, onSent }: { id: string; busy: boolea
 /** The longest request that the server takes. */
 const most = (): number => store.get().me?.max_body ?? Infinity;
 
-/** Takes a file, or says why not: whoever is told after a long upload has waited for nothing. */
-async function take(file: File, chosen: Chosen[], content: string, onTaken: (one: Chosen) => void): Promise<string | null> {
+/** Tells the page how high the composer is, which grows with its files: messages of the page stand above it, and not on its buttons. */
+function useHeightOf(form: RefObject<HTMLFormElement | null>): void {
+  useLayoutEffect(() => {
+    const root = document.documentElement.style;
+    const tell = (): void => root.setProperty("--composer", `${form.current?.offsetHeight ?? 0}px`);
+    tell();
+    const observer = new ResizeObserver(tell);
+    if (form.current !== null) observer.observe(form.current);
+    return () => {
+      observer.disconnect();
+      root.removeProperty("--composer");
+    };
+  }, []);
+}
+
+/** Whether something is written or chosen in it. */
+function isWriting(element: Element | null): boolean {
+  return element instanceof HTMLElement && (element.matches("input, textarea, select") || element.isContentEditable);
+}
+
+/** Takes a file into a draft, or says why not: whoever is told after a long upload has waited for nothing. */
+async function take(file: File, id: string): Promise<string | null> {
   if (file.size === 0) return `${file.name} is empty, and not attached.`;
   const room = roomIn(most());
-  const taken = chosen.reduce((sum, one) => sum + one.bytes, 0);
+  const taken = draftOf(id).chosen.reduce((sum, one) => sum + one.bytes, 0);
   const tooLarge = `${file.name} has ${sized(file.size)} and is not attached: a message to this server has room for ${sized(room)} of files${taken === 0 ? "" : `, of which ${sized(taken)} are taken`}. The server’s --max-body sets how much it takes.`;
   if (file.size > room) return tooLarge;
   let one: Chosen;
@@ -121,8 +149,10 @@ async function take(file: File, chosen: Chosen[], content: string, onTaken: (one
   } catch (error) {
     return `${file.name} cannot be read, and is not attached; folders cannot be. ${error instanceof Error ? error.message : String(error)}`;
   }
-  if (lengthWith(content, [...chosen, one]) > most()) return tooLarge;
-  onTaken(one);
+  // Others may have been taken away while it was read.
+  const { text, chosen } = draftOf(id);
+  if (lengthWith(text.trim(), [...chosen, one]) > most()) return tooLarge;
+  keepDraft(id, { chosen: [...chosen, one] });
   return null;
 }
 

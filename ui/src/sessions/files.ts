@@ -14,13 +14,13 @@ export interface Chosen extends Attachment {
 }
 
 /** The request, as the server reads it. */
-export function messageWith(content: string, chosen: Chosen[]): JsonObject {
+export function messageWith(content: string, chosen: readonly Chosen[]): JsonObject {
   const attachments = chosen.map(({ media_type, data, name }) => ({ media_type, data, name }));
   return { role: "user", ...(content === "" ? {} : { content }), ...(attachments.length === 0 ? {} : { attachments: attachments as Json }) };
 }
 
 /** How many bytes that request has. Base64 is written as it is, and so need not be written to be counted. */
-export function lengthWith(content: string, chosen: Chosen[]): number {
+export function lengthWith(content: string, chosen: readonly Chosen[]): number {
   const bare = messageWith(content, chosen.map((one) => ({ ...one, data: "" })));
   return chosen.reduce((sum, one) => sum + one.data.length, size(write(bare)));
 }

@@ -1,0 +1,60 @@
+// Messages that a person has begun to write, kept while they look at something else, and while one is on its way.
+
+import { useLayoutEffect, useState } from "preact/hooks";
+import type { Chosen } from "./files";
+
+export interface Draft {
+  text: string;
+  chosen: readonly Chosen[];
+  problems: readonly string[];
+  sending: boolean;
+  attempt: Attempt | null;
+}
+
+/** What was sent and may or may not have arrived. Under the same key the server takes it once. */
+export interface Attempt {
+  content: string;
+  chosen: readonly Chosen[];
+  key: string;
+}
+
+const nothing: Draft = { text: "", chosen: [], problems: [], sending: false, attempt: null };
+const drafts = new Map<string, Draft>();
+const listeners = new Set<() => void>();
+
+export function draftOf(session: string): Draft {
+  return drafts.get(session) ?? nothing;
+}
+
+export function keepDraft(session: string, change: Partial<Draft>): void {
+  const draft = { ...draftOf(session), ...change };
+  const isNothing = draft.text === "" && draft.chosen.length === 0 && draft.problems.length === 0 && !draft.sending && draft.attempt === null;
+  if (isNothing) drafts.delete(session);
+  else drafts.set(session, draft);
+  for (const listener of [...listeners]) listener();
+}
+
+/** The draft; the component renders again when it is another one. */
+export function useDraft(session: string): Draft {
+  const draft = draftOf(session);
+  const [, again] = useState({});
+  useLayoutEffect(() => {
+    const look = (): void => void (draftOf(session) !== draft && again({}));
+    // It may have changed between the render and now.
+    look();
+    listeners.add(look);
+    return () => void listeners.delete(look);
+  });
+  return draft;
+}
+
+/** The attempt that this would be: the last one again, or one under a key of its own. */
+export function attemptOf(last: Attempt | null, content: string, chosen: readonly Chosen[]): Attempt {
+  const isSame = last !== null && last.content === content && last.chosen.length === chosen.length && chosen.every((one, index) => one === last.chosen[index]);
+  return isSame ? last : { content, chosen, key: newKey() };
+}
+
+/** Not `randomUUID`: browsers have that for pages over TLS and of this machine alone. */
+function newKey(): string {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+}
