@@ -30,14 +30,17 @@ const refusals = new Set(["queue_full", "no_worker", "too_many_connections", "to
 
 /** Bytes that browsers take with them when a page goes, of all its requests: 64 KiB, less what surrounds them. */
 const MOST_KEPT = 60_000;
-/** Bytes of what is on its way and outlives the page, and how many answers are that do not. */
+/** How many they take: Chromium refuses more than 256 that outlive their page, also while it is there. */
+const MOST_KEPT_ANSWERS = 200;
+/** Bytes of what is on its way and outlives the page, how many answers that are, and how many do not. */
 let kept = 0;
+let keptAnswers = 0;
 let unkept = 0;
 
 /** Whether some of these answers, or of those on their way, would be lost if the page went now. */
 export function wouldBeLost(answers: Json[]): boolean {
   const sizes = answers.map((value) => size(write({ value })));
-  return unkept > 0 || sizes.reduce((sum, one) => sum + one, kept) > MOST_KEPT;
+  return unkept > 0 || keptAnswers + answers.length > MOST_KEPT_ANSWERS || sizes.reduce((sum, one) => sum + one, kept) > MOST_KEPT;
 }
 
 /** Of a text as it is sent, in bytes. */
@@ -127,14 +130,19 @@ export const api = {
   resume: async (interrupt: string, value: Json, as: string | null) => {
     const body = as === null ? { value } : { value, as };
     const bytes = size(write(body));
-    const outlives = kept + bytes <= MOST_KEPT;
-    if (outlives) kept += bytes;
-    else unkept++;
+    const outlives = kept + bytes <= MOST_KEPT && keptAnswers < MOST_KEPT_ANSWERS;
+    const count = (by: number): void => {
+      if (!outlives) unkept += by;
+      else {
+        kept += by * bytes;
+        keptAnswers += by;
+      }
+    };
+    count(1);
     try {
       return await request("POST", `/interrupts/${id(interrupt)}/resume`, body, { keepalive: outlives });
     } finally {
-      if (outlives) kept -= bytes;
-      else unkept--;
+      count(-1);
     }
   },
   claim: (interrupt: string, as: string | null) => request("POST", `/interrupts/${id(interrupt)}/claim`, as === null ? {} : { as }),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import APIResponse, Route, expect
 
+from tests.python.ui.conftest import PATIENT
 from tests.python.ui.desk import call
 
 if TYPE_CHECKING:
@@ -110,3 +111,60 @@ def test_requests_that_came_while_the_connection_was_broken_are_not_missed(open_
     inbox.asked(REFUND)
     inbox.page.context.set_offline(False)
     expect(inbox.row("refund")).to_be_visible()
+
+
+STREAM = """
+const Source = EventSource;
+window.EventSource = class extends Source { constructor(url) { super(url); window.stream = this; } };"""
+"""Makes the page's stream reachable, so that a test can tell on it what did not happen."""
+MANY_SETTLED = """([record, from, count]) => {
+  const tell = (word, change, number) => window.stream.dispatchEvent(new MessageEvent(`interrupt.${word}`, {
+    data: JSON.stringify({ ...record, ...change, interrupt_id: `settled-${number}` }) }));
+  for (let number = from; number < from + count; number++) {
+    tell("created", {}, number);
+    tell("resolved", { status: "resolved", value: { approved: true } }, number);
+  }
+}"""
+
+
+def most_kept(inbox: Inbox) -> int:
+    """How many of the ids of `MANY_SETTLED` one map, set or list of the page holds at most."""
+    session = inbox.page.context.new_cdp_session(inbox.page)
+    most = 0
+    for kind, ids in (("Map", "[...one.keys()]"), ("Set", "[...one]"), ("Array", "one")):
+        prototype = session.send("Runtime.evaluate", {"expression": f"{kind}.prototype"})["result"]["objectId"]
+        found = session.send("Runtime.queryObjects", {"prototypeObjectId": prototype})["objects"]["objectId"]
+        is_ours = "(id) => typeof id === 'string' && id.startsWith('settled-')"
+        counted = session.send(
+            "Runtime.callFunctionOn",
+            {
+                "objectId": found,
+                "returnByValue": True,
+                "functionDeclaration": "function () { let most = 0; for (const one of this) "
+                f"most = Math.max(most, {ids}.filter({is_ours}).length); return most; }}",
+            },
+        )
+        most = max(most, counted["result"]["value"])
+    session.detach()
+    return most
+
+
+def test_a_page_that_stays_open_keeps_few_of_those_that_are_settled_and_all_that_it_shows(open_inbox: Open) -> None:
+    inbox = open_inbox(script=PATIENT + STREAM)
+    session_id, [asked] = inbox.asked(REFUND)
+    inbox.asked(call("refund", order=8, cents=1, reason="waits"))
+    # Who has been there does not hear of what is done for ever.
+    inbox.go("Done")
+    expect(inbox.page.get_by_text("Nothing yet.")).to_be_visible()
+    inbox.go("Needs you")
+    inbox.show("order: 7")
+    inbox.api.resume(session_id, asked["interrupt_id"], {"approved": True})
+    expect(inbox.answer).to_contain_text("Approved")
+    inbox.page.evaluate(MANY_SETTLED, [asked, 0, 1_500])
+    expect(inbox.rows).to_have_count(1)
+    assert 0 < most_kept(inbox) <= 500
+    # What is open stays what it was.
+    expect(inbox.answer).to_contain_text("Approved")
+    inbox.go("Done")
+    expect(inbox.rows).to_have_count(1)
+    expect(inbox.row("order: 7")).to_contain_text("approved")

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import Route, expect
 
+from tests.python.ui.conftest import PATIENT
 from tests.python.ui.desk import call
+from tests.python.ui.test_sessions import HEARS_LATE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -105,6 +107,34 @@ def test_a_conversation_that_cannot_be_read_is_not_an_empty_one(open_inbox: Open
     conversation = inbox.request.get_by_role("region", name="Conversation")
     expect(conversation).to_contain_text("No disk")
     expect(conversation).not_to_contain_text("Nothing was said")
+
+
+def test_what_was_said_is_read_once_however_much_its_turn_does(open_inbox: Open) -> None:
+    inbox = open_inbox(script=PATIENT + HEARS_LATE)
+    session_id = inbox.api.create()
+    refunds = [call("refund", order=order, cents=order, reason="r") for order in (1, 2)]
+    plan = [[refunds[0]], [call("find_order", number=1)], [refunds[1]]]
+    [asked] = inbox.api.settled(session_id, json.dumps(plan), 1)["interrupts"]
+    inbox.show("order: 1")
+    beside = inbox.request.get_by_role("region", name="Conversation")
+    expect(beside.locator(".call")).to_have_count(1)
+    inbox.page.evaluate("window.late = []")
+    inbox.api.resume(session_id, asked["interrupt_id"], {"approved": True})
+    [other] = inbox.api.wait(session_id)["interrupts"]
+    read: list[str] = []
+    inbox.page.on("response", lambda response: read.append(response.url.rpartition("/")[2].partition("?")[0]))
+    # It has not heard the end of this turn when it hears its steps, one by one.
+    inbox.until(lambda: inbox.page.evaluate("window.late.length") >= 6)
+    for _ in range(6):
+        with inbox.page.expect_response("**/journal?*"):
+            inbox.page.evaluate("window.late.shift()()")
+    expect(beside.locator(".call")).to_have_count(3)
+    assert read.count("messages") == 1
+    # And again once there is more.
+    inbox.page.evaluate("window.hear()")
+    with inbox.page.expect_response("**/messages"):
+        inbox.api.resume(session_id, other["interrupt_id"], {"approved": True})
+    expect(beside).to_contain_text("refunded 2 cents")
 
 
 # --- nothing, slow, broken ---

@@ -128,6 +128,26 @@ def test_who_closes_a_page_with_more_than_it_can_take_along_is_asked_to_wait(ope
     assert inbox.resolved(asked["interrupt_id"]) == text
 
 
+def test_and_so_is_who_closes_one_with_more_answers_than_that(open_inbox: Open) -> None:
+    inbox = open_inbox(expected=("dialog: beforeunload",))
+    session_id, asked = inbox.asked(*(call("refund", order=order, cents=order, reason="r") for order in range(210)))
+    expect(inbox.page.get_by_role("navigation", name="Boxes").get_by_role("link", name="Needs you")).to_contain_text(
+        "210"
+    )
+    inbox.rows.first.get_by_role("checkbox").check()
+    bar = inbox.page.get_by_role("region", name="Selected requests")
+    inbox.click("All like this", bar)
+    inbox.click("Approve", bar)
+    inbox.click("Approve 210", inbox.page.get_by_role("dialog"))
+    with inbox.page.expect_event("dialog") as asked_to_stay:
+        inbox.page.evaluate("() => void setTimeout(() => location.assign('about:blank'))")
+    assert asked_to_stay.value.type == "beforeunload"
+    expect(inbox.undo).to_have_count(0)
+    assert len(asked) == 210
+    assert inbox.said(session_id).startswith("refunded 0 cents")
+    expect(inbox.page.locator(".toast.bad")).to_have_count(0)
+
+
 @pytest.mark.parametrize("page", ["Inbox", "Sessions"])
 def test_u_takes_back_wherever_one_is(open_inbox: Open, page: str) -> None:
     inbox = open_inbox()

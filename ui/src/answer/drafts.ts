@@ -24,3 +24,8 @@ export function draftOf(id: string): Draft {
 export function keepDraft(id: string, draft: Draft): void {
   drafts.set(id, draft);
 }
+
+/** It is settled, and stays so. */
+export function forgetDraft(id: string): void {
+  drafts.delete(id);
+}

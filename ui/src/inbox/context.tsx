@@ -10,7 +10,7 @@ import { Thread, type Calls } from "../sessions/thread";
 import { conversation } from "../sessions/turn";
 import { Name, Plain } from "../shown";
 import * as store from "../store";
-import type { Interrupt, Message } from "../types";
+import type { Interrupt, Message, TitledSession } from "../types";
 
 const RECENT = 8;
 const EARLIER = "6";
@@ -26,6 +26,13 @@ export function useConversation(session: string | undefined): { messages: Messag
     let isLooking = false;
     let again = false;
     let timer = 0;
+    let read: { of: string; messages: Message[] } | null = null;
+    // A session's messages, with all their files, do not change while it is as it was: what its turn does is in the journal.
+    const messagesOf = async (found: TitledSession): Promise<Message[]> => {
+      const of = [found.updated_at, found.status, found.total_messages].join();
+      if (read?.of !== of) read = { of, messages: await api.messages(session) };
+      return read.messages;
+    };
     const look = async (): Promise<void> => {
       // One after the other: on a slow server none would come to its end before the next made it moot.
       if (isLooking) {
@@ -40,7 +47,7 @@ export function useConversation(session: string | undefined): { messages: Messag
         if (!here) return;
         if (found === undefined) return setProblem("The session is gone.");
         store.set((state) => ({ sessions: store.changed(state.sessions, [[session, found]]) }));
-        const said = await conversation(session, found.status);
+        const said = await conversation(session, found.status, () => messagesOf(found));
         if (!here) return;
         setMessages(said.messages);
         setProblem(null);

@@ -161,7 +161,7 @@ export function sendBeforeLeaving(): void {
     if (!wouldBeLost(rest.map((answer) => answer.value))) return;
     event.preventDefault();
     leave();
-    notify("An answer is too large for the browser to send once the page is gone. It is being sent now.");
+    notify("What you answered is too large for the browser to send once the page is gone. It is being sent now.");
   });
   document.addEventListener("visibilitychange", () => document.visibilityState === "hidden" && leave());
 }

@@ -14,7 +14,7 @@ import { useStore } from "../store";
 import { Bulk } from "./bulk";
 import { Detail } from "./detail";
 import { FilterBar } from "./filters";
-import { idsOf, loadDone, loadMore, loadPending, setFilters, setOutcome } from "./lists";
+import { idsOf, leaveDone, loadDone, loadMore, loadPending, setFilters, setOutcome } from "./lists";
 import { Row, UnshownRow } from "./row";
 import { Welcome } from "./welcome";
 
@@ -33,7 +33,9 @@ export function Inbox({ box, id }: { box: Box; id: string | null }) {
   const which = box === "done" ? "done" : "pending";
   const loaded = state[which];
   useEffect(() => {
-    if (box === "done") void loadDone();
+    if (box !== "done") return;
+    void loadDone();
+    return leaveDone;
   }, [box]);
 
   const open = (next: string | null): void => go({ page: "inbox", box, id: next }, id !== null && next !== null);

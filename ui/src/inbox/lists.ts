@@ -1,8 +1,9 @@
 // The lists of the inbox: what is loaded, and where each record belongs.
 
+import { forgetDraft } from "../answer/drafts";
 import { api, Problem, type Page, type Query } from "../api";
 import { write } from "../json";
-import type { Box } from "../router";
+import { current, type Box } from "../router";
 import * as store from "../store";
 import type { Filters, Loaded, State } from "../store";
 import type { Interrupt, Me } from "../types";
@@ -121,9 +122,11 @@ async function load(which: Which, fetchPage: () => Promise<Page<Interrupt>>, mor
       const kept = state[which].ids.filter((id) => since.has(id));
       // Ids are in the order of time; the newest comes first.
       const all = [...new Set([...before, ...ids, ...kept])].sort().reverse();
-      const loaded: Loaded = { ids: all, next: page.next, loading: false, loaded: true, failed: null };
       const news = page.items.filter((one) => !since.has(one.interrupt_id) && !isOutdated(one, state));
-      return { records: store.changed(state.records, news.map((one) => [one.interrupt_id, one])), [which]: loaded };
+      const records = store.changed(state.records, news.map((one) => [one.interrupt_id, one]));
+      const listed = which === "done" ? all : all.filter((id) => records.get(id)?.status === "pending");
+      const loaded: Loaded = { ids: listed, next: page.next, loading: false, loaded: true, failed: null };
+      return { records, [which]: loaded };
     });
   } catch (error) {
     if (round !== rounds[which]) return;
@@ -149,7 +152,16 @@ export async function loadMore(which: Which): Promise<void> {
 export function setFilters(change: Partial<Filters>): void {
   store.set((state) => ({ filters: { ...state.filters, ...change } }));
   void loadPending();
-  if (store.get().done.loaded) void loadDone();
+  const { loaded, loading, failed } = store.get().done;
+  if (loaded || loading || failed !== null) void loadDone();
+  // What was there when somebody left it fits the filters no more.
+  else store.set({ done: store.nothing });
+}
+
+/** Nobody looks at what is done: it does not grow meanwhile, and is loaded anew for who comes back. */
+export function leaveDone(): void {
+  rounds.done++;
+  store.set((state) => ({ done: { ...state.done, loading: false, loaded: false, failed: null } }));
 }
 
 export function setOutcome(outcome: State["outcome"]): void {
@@ -166,21 +178,40 @@ function isOutdated(record: Interrupt, state: State): boolean {
 /** Takes in a record, from an event or an answer. */
 export function takeIn(record: Interrupt): void {
   if (isOutdated(record, store.get())) return;
-  for (const since of Object.values(heard)) since.add(record.interrupt_id);
+  const id = record.interrupt_id;
+  const isSettled = record.status !== "pending";
+  if (isSettled) forgetDraft(id);
   store.set((state) => {
-    const records = store.changed(state.records, [[record.interrupt_id, record]]);
+    const records = new Map(state.records);
+    // At the end, so that those settled last are kept longest.
+    if (isSettled) records.delete(id);
+    records.set(id, record);
     const change: Partial<State> = { records };
-    if (matches(record, state.filters)) {
-      const which: Which = record.status === "pending" ? "pending" : "done";
-      if (which === "pending" || state.done.loaded || state.done.loading) {
-        change[which] = { ...state[which], ids: inserted(state[which].ids, record.interrupt_id) };
-      }
+    for (const which of ["pending", "done"] as const) if (state[which].loading) heard[which].add(id);
+    if (matches(record, state.filters) && (!isSettled || state.done.loaded || state.done.loading)) {
+      const which: Which = isSettled ? "done" : "pending";
+      change[which] = { ...state[which], ids: inserted(state[which].ids, id) };
     }
-    if (record.status !== "pending" && state.selected.has(record.interrupt_id)) {
-      change.selected = new Set([...state.selected].filter((id) => id !== record.interrupt_id));
+    if (isSettled) {
+      if (state.pending.ids.includes(id)) change.pending = { ...state.pending, ids: state.pending.ids.filter((one) => one !== id) };
+      if (state.problems.has(id)) change.problems = store.changed(state.problems, [[id, undefined]]);
+      dropSpare(records, { ...state, ...change });
     }
+    if (isSettled && state.selected.has(id)) change.selected = new Set([...state.selected].filter((one) => one !== id));
     return change;
   });
+}
+
+/** Of the settled ones that nothing shows so many are known, so that a reply that was slow does not make them wait again. */
+const MOST_SPARE = 500;
+
+/** A page stays open for weeks, and hears of all that is settled meanwhile. */
+function dropSpare(records: Map<string, Interrupt>, state: State): void {
+  if (records.size <= MOST_SPARE) return;
+  const route = current();
+  const shown = new Set([...state.done.ids, ...state.held.keys(), ...(route.page === "inbox" ? [route.id] : [])]);
+  const spare = [...records.values()].filter((one) => one.status !== "pending" && !shown.has(one.interrupt_id));
+  for (const one of spare.slice(0, Math.max(0, spare.length - MOST_SPARE))) records.delete(one.interrupt_id);
 }
 
 /** Its session was deleted, and it with that. */

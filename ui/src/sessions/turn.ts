@@ -15,10 +15,13 @@ export interface Conversation {
   isOver: boolean;
 }
 
-/** The messages, and what the newest turn did, as long as it is open or where it has failed: then only its journal has it. */
-export async function conversation(session: string, status: SessionStatus): Promise<Conversation> {
+/**
+ * The messages, and what the newest turn did, as long as it is open or where it has failed: then only its journal has it.
+ * `read`: the messages of the session as it was with this status, for who has them already.
+ */
+export async function conversation(session: string, status: SessionStatus, read = () => api.messages(session)): Promise<Conversation> {
   // A turn's messages come when it ends. What is asked for after them and still finds it open has none of them.
-  const before = await api.messages(session);
+  const before = await read();
   if (status === "idle") return { messages: before, isWhole: true, isOver: true };
   const [turn, now] = await Promise.all([journal(session), api.session(session)]);
   if (now.status === "idle") return { messages: await api.messages(session), isWhole: true, isOver: true };
