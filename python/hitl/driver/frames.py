@@ -44,7 +44,10 @@ def encode_frame(frame: Frame) -> bytes:
 
 def encode_body(frame: Frame) -> bytes:
     """The JSON of a frame. Raises what ``encode_frame`` raises."""
-    body = _encoder.encode(frame).encode()
+    try:
+        body = _encoder.encode(frame).encode()
+    except RecursionError:
+        raise ValueError(f"{_what(frame)} is nested too deeply, or contains itself") from None
     if len(body) > MAX_FRAME:
         raise ValueError(f"{_what(frame)} is {len(body):,} bytes of JSON, more than the limit of {MAX_FRAME:,}")
     return body

@@ -76,11 +76,12 @@ class TurnPort(Protocol):
     """Where a turn's records go. Called on the turn's loop only, ``log`` excepted.
 
     What returns a number is a call: ``Order.acknowledged`` or ``Order.refused`` is told that number once the record is
-    committed, or refused. Acknowledgements, answers and expiries come in the order of the journal.
+    committed, or refused. Acknowledgements, answers and expiries come in the order of the journal. What takes values of
+    the agent's raises TypeError or ValueError for those that cannot be sent.
     """
 
     def step(self, step: StepIdentity, result: dict[str, Any]) -> int:
-        """Store the outcome of a step. TypeError or ValueError for one that cannot be sent."""
+        """Store the outcome of a step."""
 
     def intent(self, step: StepIdentity, arguments: Mapping[str, Any] | None = None) -> int:
         """Store that a step begins which must not run twice; ``arguments``: of a tool, for whoever watches."""

@@ -70,9 +70,9 @@ def begin(
         _begin_open(turn, scope, step, source, partial(begin, turn, scope, step, start, shown, source))
     elif scope.once:
         turn.order.records.send_intent(step, start, shown)
+    elif scope.kind == "tool":
+        turn.order.records.send_started(step, start, shown)
     else:
-        if scope.kind == "tool":
-            turn.order.records.port.started(step, shown)
         start()
 
 

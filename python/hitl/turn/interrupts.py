@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, TypedDict, TypeVar, Unpack, overlo
 from hitl import _core
 from hitl.decisions import read_approvers
 from hitl.errors import InterruptExpired, InvalidAnswer
+from hitl.turn.naming import check_text
 from hitl.turn.reasking import Reader
 from hitl.turn.runtime import Turn, current_turn, location_of
 
@@ -189,6 +190,8 @@ async def _ask(
     for name, text in (("type", type), ("key", key), ("message", message)):
         if text is not None and not isinstance(text, str):
             raise TypeError(f"interrupt() {name} must be a str or None, got {_type_name(text)}")
+        if text is not None:
+            check_text(f"interrupt() {name}", text)
     checked = _checked_payload(payload, type, turn.max_payload)
     schema, read = _answer_type(response_schema)
     try:

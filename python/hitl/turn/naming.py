@@ -10,6 +10,18 @@ from hitl.journal.ports import StepIdentity
 from hitl.turn.places import Place
 
 
+def check_text(what: str, text: str) -> None:
+    """ValueError, naming ``what``, for text that cannot be stored: as the names of files may be, which are bytes."""
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise ValueError(
+                f"{what} holds a lone surrogate, which UTF-8 cannot carry\n\n"
+                "hint: of the name of a file, os.fsencode(name).decode('utf-8', 'replace') makes text"
+            ) from None
+
+
 class StepNames:
     """The names that a turn has given so far."""
 
@@ -32,6 +44,7 @@ class StepNames:
         if key is None:
             path = place.next_step()
         else:
+            check_text(f"the key of {kind} {name!r}", key)
             # A decorated step that is called in a loop has one key: later uses are told apart by their number.
             named = place.keyed_step(key)
             path = self.numbered(named)

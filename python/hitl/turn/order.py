@@ -459,13 +459,11 @@ class Order:
             return
         if (waits is None or waits) and not (self.records.has_questions and self.hold.is_over(waits)):
             return
-        context: Any = None
-        if self.turn.context is not None and self._expected:
-            try:
-                context = encode(self.turn.context, "context")
-            except (TypeError, ValueError) as unstorable:
-                self.turn.fail(TypeError(f"the context of a run that waits must be JSON: {unstorable}"))
-                return
         self.records.flush()
         self._reported = True
-        self.records.port.waiting(self._seen, timers, context)
+        has_context = self.turn.context is not None and bool(self._expected)
+        try:
+            context = encode(self.turn.context, "context") if has_context else None
+            self.records.port.waiting(self._seen, timers, context)
+        except (TypeError, ValueError) as unstorable:  # no JSON, or too large to be sent
+            self.turn.fail(TypeError(f"the context of a run that waits must be JSON: {unstorable}"))

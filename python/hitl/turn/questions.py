@@ -119,10 +119,14 @@ async def put(turn: _AskingTurn, number: int, step: StepIdentity, request: Inter
     path = step["path"]
     claim = turn.order.claim(step, False)[0]
     future = turn.order.expect(path, number)
-    if turn.watcher is not None:
-        turn.watcher.asks(step, request)
-    if claim == "live":
-        turn.order.when_live(path, partial(turn.order.records.send_ask, step, request), step)
+    try:
+        if turn.watcher is not None:
+            turn.watcher.asks(step, request)
+        if claim == "live":
+            turn.order.when_live(path, partial(turn.order.records.send_ask, step, request), step)
+    except BaseException:
+        turn.order.withdraw(path)
+        raise
     try:
         outcome = await future
     except asyncio.CancelledError:

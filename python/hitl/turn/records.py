@@ -106,7 +106,21 @@ class Records:
         def committed(index: int, at: int, _: str | None) -> None:
             begin()
 
-        self._sent(self.port.intent(step, arguments), committed, partial(self._send_error, step), is_result=False)
+        try:
+            call = self.port.intent(step, arguments)
+        except (TypeError, ValueError) as unsendable:
+            self._send_error(step, unsendable)
+        else:
+            self._sent(call, committed, partial(self._send_error, step), is_result=False)
+
+    def send_started(self, step: StepIdentity, begin: Callable[[], None], arguments: Mapping[str, Any] | None) -> None:
+        """Tell whoever watches that a tool begins, then begin it. ``arguments``: as they may be shown."""
+        try:
+            self.port.started(step, arguments)
+        except (TypeError, ValueError) as unsendable:
+            self._send_error(step, unsendable)
+        else:
+            begin()
 
     def send_timer(self, path: str, due: int, fire: Callable[[], None]) -> None:
         """Record that a timer has fired, then let it. ``due``: its deadline, in ms since 1970."""
@@ -118,7 +132,8 @@ class Records:
         self._sent(self.port.timer(path, due), committed, self._order.turn.fail)
 
     def send_ask(self, step: StepIdentity, interrupt: InterruptRequest) -> None:
-        """Ask a person. A refusal is recorded as the outcome of the asking step."""
+        """Ask a person. A refusal is recorded as the outcome of the asking step, as is why it cannot be sent: it may
+        come out at the end of a replay, where whoever asked is not there to be raised at."""
         self.flush()
         path = step["path"]
 
@@ -137,8 +152,13 @@ class Records:
             self._ids.pop(path, None)
             self._send_error(step, error)
 
-        self._ids[path] = ""
-        self._sent(self.port.ask(step, interrupt), committed, refused, is_work=False, is_result=False)
+        try:
+            call = self.port.ask(step, interrupt)
+        except (TypeError, ValueError) as unsendable:
+            self._send_error(step, unsendable)
+        else:
+            self._ids[path] = ""
+            self._sent(call, committed, refused, is_work=False, is_result=False)
 
     def withdraw(self, path: str) -> None:
         """Nobody waits for the question of ``path`` any more; nothing happens where there is none."""

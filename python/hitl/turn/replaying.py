@@ -210,8 +210,9 @@ class Replaying:
             if timer.place.is_ordered:
                 timer.arm_after_replay()
         late, self.late = self.late, []
-        for answered in late:
-            answered()
         gate, self.gate = self.gate, {}
-        for _, start in gate.values():
-            start()
+        try:
+            for begin in (*late, *(start for _, start in gate.values())):
+                begin()
+        except Exception as error:  # noqa: BLE001 - whoever asked for it waits, and nobody else would hear of it
+            self._order.turn.fail(error)

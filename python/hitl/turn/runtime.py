@@ -404,6 +404,9 @@ class Turn:
             if scope is not None and scope.task is not None:
                 scope.task.cancel()
             raise
+        except Exception:  # it could not begin: what it waited for does not come
+            self.order.withdraw(path)
+            raise
         is_kept = place.finish(path, outcome) or self.watcher is not None
         if stands_before is not None and (path in self._asked_inside if scope is None else scope.asked):
             stands_before.asked = True
