@@ -109,22 +109,37 @@ class Zygote:
     def _fork(self, child: int, mode: str, descriptors: Sequence[int]) -> None:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()  # what is buffered would be printed by both
+        if (
+            len(descriptors) != _DESCRIPTORS
+        ):  # the limit of open files is reached: the kernel leaves out what is too much
+            for descriptor in descriptors:
+                os.close(descriptor)
+            self._not_forked(
+                child, f"{len(descriptors)} of its {_DESCRIPTORS} descriptors came, are too many files open?"
+            )
+            return
         parent = os.getpid()
         say_holding = self._holding.add(child)
         try:
             pid = os.fork()
         except OSError as error:
-            say(self._control, {"is": "exited", "child": child, "code": None, "signal": None, "error": str(error)})
+            self._not_forked(child, str(error))
             self._holding.remove(child)
             pid = None
         if pid == 0:
-            self._become_child(parent, mode, say_holding, *descriptors)
+            try:
+                self._become_child(parent, mode, say_holding, *descriptors)
+            finally:  # whatever keeps it from becoming one: in the parent's code it would end its siblings
+                os._exit(_EXIT_BROKEN)
         for descriptor in descriptors:
             os.close(descriptor)
         if pid is not None:
             self._children[child] = pid
             self._numbers[pid] = child
             self._control.send(_FORKED % (child, pid))
+
+    def _not_forked(self, child: int, error: str) -> None:
+        say(self._control, {"is": "exited", "child": child, "code": None, "signal": None, "error": error})
 
     def _become_child(
         self, parent: int, mode: str, say_holding: Callable[[bool], None] | None, channel: int, stdout: int, stderr: int

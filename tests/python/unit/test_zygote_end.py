@@ -1,12 +1,15 @@
-"""What becomes of a zygote's children when the server is gone."""
+"""What becomes of a zygote's children: when the server is gone, and when one more cannot be made."""
 
 from __future__ import annotations
 
+import json
+import os
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +19,8 @@ from hitl.driver.shapes import as_agent
 from hitl.worker import zygote as module
 from hitl.worker.zygote import Zygote
 from tests.python.support.agents import playbook
+
+ROOT = Path(__file__).parents[3]
 
 Say = Callable[[bool], None]
 
@@ -60,3 +65,52 @@ def test_one_that_closes_what_it_has_open_is_killed_as_soon_as_a_turn_reaches_it
     assert time.monotonic() - begun < 30
     for child in (idle, closing):
         child.wait()  # the zygote has reaped it
+
+
+class Control:
+    """The server's end of a real zygote's control socket."""
+
+    def __init__(self) -> None:
+        self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.socket.settimeout(100)
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "hitl.worker.zygote", "tests.python.unit.worker_agents:echo"],
+            stdin=theirs,
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), str(ROOT)])},
+        )
+        theirs.close()
+        assert self.heard()["is"] == "ready"
+
+    def heard(self) -> dict[str, Any]:
+        said: dict[str, Any] = json.loads(self.socket.recv(64 * 1024))
+        return said
+
+    def fork(self, child: int, descriptors: int = 3) -> dict[str, Any]:
+        """Ask for a child with so many descriptors: what is said about it."""
+        ours, theirs = socket.socketpair()
+        ours.settimeout(100)
+        with ours, Path(os.devnull).open("w") as nothing:
+            with theirs:
+                given = [theirs.fileno(), nothing.fileno(), nothing.fileno()][:descriptors]
+                request = {"do": "fork", "child": child, "mode": "pool"}
+                socket.send_fds(self.socket, [json.dumps(request).encode()], given)
+                said = self.heard()
+            assert said["is"] == "forked" or ours.recv(1) == b"", "the zygote keeps what came"
+        return said
+
+
+@pytest.fixture
+def control() -> Iterator[Control]:
+    made = Control()
+    yield made
+    made.socket.close()
+    made.process.wait(timeout=100)
+
+
+@pytest.mark.parametrize("descriptors", [0, 1, 2])
+def test_a_child_whose_descriptors_do_not_come_is_not_forked(control: Control, descriptors: int) -> None:
+    said = control.fork(1, descriptors)
+    assert (said["is"], said["child"], said["code"], said["signal"]) == ("exited", 1, None, None)
+    assert said["error"] == f"{descriptors} of its 3 descriptors came, are too many files open?"
+    assert control.fork(2)["is"] == "forked"
