@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
-import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -19,6 +17,7 @@ from hitl.journal.error_codec import error_message
 from hitl.messages import ChatMessage
 from hitl.turn.holding import DEFAULT_HOLD
 from hitl.turn.limits import uncaught
+from hitl.turn.reporting import report, report_error
 from hitl.turn.runtime import DEFAULT_MAX_PAYLOAD, Turn
 from hitl.turn.schedule import OUTSIDE
 from hitl.turn.watching import watcher_of
@@ -60,6 +59,8 @@ class RunningTurn:
         self.gone = asyncio.Event()
         """Nothing of the turn is left to do here: its end is committed, or was not ours to say."""
         self._is_leaving = False
+        self.has_ended = False
+        """Its end is committed. Where it is ``gone`` without, and was not taken from us, nobody knows that it is."""
         self._has_failed = False
         self._said: dict[str, Any] = {}
         """What the turn came to, as it was said last."""
@@ -161,13 +162,16 @@ class RunningTurn:
 
     @contextmanager
     def _gone_at_error(self) -> Iterator[None]:
-        """A mistake of ours on the way out is said, and the turn is gone: where it has a process of its own, that ends,
-        and the server, which heard no end of the turn, takes it for lost."""
+        """A mistake of ours on the way out is said, and the turn is gone: its worker tells, or ends with it, and the
+        server, which heard no end of the turn, takes it for lost."""
         try:
             yield
-        except Exception:  # noqa: BLE001 - whatever it is, nobody else would let the turn go
-            traceback.print_exc()
-            self._finish()
+        except Exception as error:  # noqa: BLE001 - whatever it is, nobody else would let the turn go
+            report_error(error)
+            try:
+                self.turn.close()
+            finally:
+                self._finish()
 
     def _end(self, result: dict[str, Any] | None) -> None:
         output.finish(self.turn)
@@ -180,12 +184,13 @@ class RunningTurn:
         try:
             self._said = result
             self.port.end(result, self._end_answered)
-        except (TypeError, ValueError) as unsendable:  # too large, or no JSON
+        except Exception as unsendable:  # noqa: BLE001 - too large, no JSON, or what nobody has thought of
             self._end_answered(unsendable)
 
     def _end_answered(self, refusal: Exception | None) -> None:
         """The end is committed, or cannot be: then the turn fails with that."""
         if refusal is None:
+            self.has_ended = True
             if self.stopped_as is None:
                 if (self._said.get("error") or {}).get("code") not in RETRIABLE_ERRORS:  # else it is not over
                     self.turn.order.records.tell_past()
@@ -193,7 +198,7 @@ class RunningTurn:
                     self.turn.watcher.ended(self._said)
             self._finish()
         elif self._has_failed:
-            traceback.print_exception(refusal)
+            report_error(refusal)
             self._finish()
         else:
             self._has_failed = True
@@ -250,10 +255,10 @@ class RunningTurn:
             error, says_all = self.turn.failure.result(), True
         self.error = error
         if says_all:
-            said = " ".join(str(error).split("\n\n"))
-            sys.stderr.write(f"{type(error).__name__}: {said}\n")
+            said = " ".join(error_message(error).split("\n\n"))
+            report(f"{type(error).__name__}: {said}\n")
         else:
-            traceback.print_exception(error)
+            report_error(error)
 
     def _unreadable(self) -> UnreadableJournal | None:
         """What the agent could not read of the journal, where it ended with that: frameworks wrap errors."""
@@ -277,7 +282,7 @@ def _context(journal: list[dict[str, Any]]) -> Any:
 def unopened(turn_id: str, error: Exception) -> Frame:
     """The end of a turn that could not be opened. Nothing of it ran: its journal is kept for who can."""
     if not isinstance(error, UnreadableJournal):
-        traceback.print_exception(error)  # a mistake of ours
+        report_error(error)  # a mistake of ours
     described = {"code": UnreadableJournal.code, **describe_error(error)}
     return {"frame": "end", "turn": turn_id, "call": 1, "result": {"error": described}}
 
@@ -292,7 +297,7 @@ async def _stop_leftovers(turn: Turn) -> None:
             task.cancel()
         await asyncio.wait(tasks, timeout=left)
     for task in turn.tasks:
-        sys.stderr.write(f"hitl: {task.get_name()} goes on after its turn, although it was cancelled\n")
+        report(f"hitl: {task.get_name()} goes on after its turn, although it was cancelled\n")
 
 
 def describe_error(error: BaseException) -> dict[str, Any]:

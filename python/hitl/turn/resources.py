@@ -17,13 +17,13 @@ import asyncio
 import contextvars
 import inspect
 import os
-import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Generic, Protocol, TypeVar, overload
 
 from hitl.errors import ModelUnavailable
 from hitl.journal.error_codec import error_message, without_passwords
+from hitl.turn.reporting import report
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -216,7 +216,7 @@ class _Holder:
             await manager.__aexit__(None, None, None)
         except Exception as error:  # noqa: BLE001 - nobody is left to raise to, and the others are to be closed too
             reason = f"{type(error).__name__}: {without_passwords(error_message(error))}"
-            sys.stderr.write(f"hitl: closing the resource {self._of.name!r} failed: {reason}\n")
+            report(f"hitl: closing the resource {self._of.name!r} failed: {reason}\n")
 
 
 def _holders(loop: asyncio.AbstractEventLoop) -> dict[Resources[Any], _Holder]:
@@ -258,7 +258,7 @@ async def _close(holders: list[_Holder], seconds: float | None) -> None:
     _, left = await asyncio.wait(tasks, timeout=seconds)
     for holder in holders:
         if holder.task in left:
-            sys.stderr.write(f"hitl: the resource {holder._of.name!r} was not closed within {seconds:g} s\n")
+            report(f"hitl: the resource {holder._of.name!r} was not closed within {seconds:g} s\n")
             holder.task.cancel()
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from hitl.turn.rebound import rebind
+from hitl.turn.reporting import report, report_error
 from hitl.turn.schedule import install
 
 _MOST_UNASKED = 8
@@ -38,6 +39,14 @@ class WorkerLoop(asyncio.SelectorEventLoop):
     def at_end_of_round(self, callback: Callable[[], None]) -> None:
         """Call it once the callbacks of this round have run, outside of every turn. It must not raise."""
         self._rounds.due.append(callback)
+
+    def call_exception_handler(self, context: dict[str, Any]) -> None:
+        try:
+            super().call_exception_handler(context)
+        except Exception as error:  # noqa: BLE001 - raised here it would end the loop, and all turns with it
+            raised = context.get("exception")
+            report(f"{context.get('message')}\n")
+            report_error(raised if isinstance(raised, BaseException) else error)
 
     # The methods and attributes of asyncio that hold descriptors and callbacks; every Python since 3.4 has them.
 

@@ -138,6 +138,8 @@ class Worker:
         self._tell_holding()
         if turn.stopped_as is not None:
             self._say_dropped(turn_id, turn.stopped_as, turn.left)
+        elif not turn.has_ended and not self._single:  # of a child, the end of its process says so
+            self._say_dropped(turn_id, DROPPED["cancel"], turn.left)
         self._finish_if_over()
 
     def _leave_behind(self, turn: RunningTurn) -> None:

@@ -180,7 +180,9 @@ def test_of_what_is_no_mistake_of_the_code_the_log_has_a_line(child: Callable[..
     assert worker.stderr == "ModelNotConfigured: it has no key hint: set KEY\n"
 
 
-@pytest.mark.parametrize(("content", "kind"), [("surrogate", "UnicodeEncodeError"), ("not JSON", "ValueError")])
+@pytest.mark.parametrize(
+    ("content", "kind"), [("surrogate", "UnicodeEncodeError"), ("not JSON", "ValueError"), ("deep", "ValueError")]
+)
 def test_a_response_that_cannot_be_sent_is_an_error_of_the_turn(
     child: Callable[..., Child], content: str, kind: str
 ) -> None:

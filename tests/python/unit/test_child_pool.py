@@ -3,6 +3,8 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from tests.python.unit.worker_process import Child
 
 
@@ -50,6 +52,61 @@ def test_a_failing_turn_leaves_the_others_alone(child: Callable[..., Child]) -> 
         pass
     assert frame is not None
     assert (frame["frame"], frame["turn"]) == ("end", "t0")
+
+
+def let_go(worker: Child, turn: str) -> None:
+    """The worker says that it has the turn no more, and has another one."""
+    worker.expect("cancelled", turn=turn, left=0)
+    worker.turn("another", "raise")
+    assert heard(worker)["frame"] == "end"
+    assert worker.process.poll() is None
+
+
+def heard(worker: Child) -> dict[str, Any]:
+    """The next frame that is no log."""
+    while (frame := worker.receive()) is not None and frame["frame"] == "log":
+        pass
+    assert frame is not None
+    return frame
+
+
+def test_a_turn_whose_end_is_refused_twice_is_let_go_of(child: Callable[..., Child]) -> None:
+    worker = child("misbehaving", "pool")
+    worker.turn("t1", "task group")
+    for _ in range(2):
+        end = heard(worker)
+        assert end["frame"] == "end"
+        worker.send("refused", turn="t1", call=end["call"], code="store_is_full", message="no space")
+    let_go(worker, "t1")
+
+
+@pytest.mark.parametrize("content", ["heard", "muted"])
+def test_a_turn_that_cannot_be_ended_is_let_go_of(child: Callable[..., Child], content: str) -> None:
+    worker = child("saboteur", "pool")
+    worker.turn("t1", content)
+    worker.expect("cancelled", turn="t1", left=0)
+    worker.turn("t2")
+    worker.expect("cancelled", turn="t2", left=0)
+    worker.send("shutdown")
+    assert worker.exit_code() == 0
+    assert worker.stderr.count("ZeroDivisionError") == 2
+
+
+def test_a_turn_that_closes_standard_error_leaves_the_others_alone(child: Callable[..., Child]) -> None:
+    worker = child("misbehaving", "pool")
+    worker.turn("t0", "refused")
+    ask = worker.expect("ask")
+    worker.expect("waiting")
+    worker.turn("t1", "close standard error")
+    assert worker.end("t1")["error"]["message"] == "heard all the same"
+    worker.turn("t2", "raise")
+    assert worker.end("t2")["error"]["message"] == "no such city"
+    worker.ack(ask, interrupt_id="i1")
+    worker.answer("i1", value=None, turn="t0")
+    assert worker.end("t0")["error"]["type"] == "TypeError"  # it returned nothing
+    worker.send("shutdown")
+    assert worker.exit_code() == 0
+    assert all(text in worker.stderr for text in ("heard all the same", "ZeroDivisionError", "no such city"))
 
 
 GONE = {"$hitl": "dataclass", "type": "shop_of_last_year:Customer", "value": {"name": "Ada"}}

@@ -1,6 +1,7 @@
 """Agents that the worker's tests serve in other processes."""
 
 import asyncio
+import io
 import os
 import sys
 import threading
@@ -12,6 +13,7 @@ from hitl import ChatMessage, TransientError, interrupt, step, tool
 from hitl.driver import output
 from hitl.models.provider import ModelNotConfigured
 from hitl.turn.runtime import current_turn
+from hitl.turn.schedule import OUTSIDE
 
 State = list[ChatMessage]
 
@@ -58,6 +60,12 @@ async def streamer(message: ChatMessage, state: State) -> tuple[ChatMessage, Sta
     return reply(message, state, await current_turn().run_step("model", "complete", body))
 
 
+def mute() -> None:
+    """What two overlapping `redirect_stderr` leave behind."""
+    sys.stderr = io.StringIO()
+    sys.stderr.close()
+
+
 async def misbehaving(message: ChatMessage, state: State) -> Any:  # noqa: RET503 - returning nothing is one way
     """Does what the message names."""
 
@@ -95,6 +103,15 @@ async def misbehaving(message: ChatMessage, state: State) -> Any:  # noqa: RET50
             return reply(message, state, "\ud800")
         case "not JSON":
             return ChatMessage.assistant_message(user_params={"f": float("nan")}), state
+        case "deep":
+            deep: dict[str, Any] = {}
+            for _ in range(50_000):
+                deep = {"in": deep}
+            return ChatMessage.assistant_message(user_params=deep), state
+        case "close standard error":
+            mute()
+            asyncio.get_running_loop().call_soon(lambda: 1 / 0, context=OUTSIDE.copy())
+            raise ValueError("heard all the same")
         case "bad payload":
             await interrupt({"type": "q", "data": b"x"})
         case "refused":
@@ -114,6 +131,8 @@ async def untidy(message: ChatMessage, state: State) -> tuple[ChatMessage, State
 
 async def saboteur(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
     """Breaks what the worker does after its return."""
+    if message.content == "muted":
+        mute()
     output.finish = lambda turn: 1 / 0  # type: ignore[assignment,return-value]
     return reply(message, state, "done")
 
