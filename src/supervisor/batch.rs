@@ -16,8 +16,8 @@ pub struct Batch {
     pub records: Vec<Record>,
     /// The call that each is to be acknowledged under.
     pub calls: Vec<Option<u64>>,
-    /// Whether the turn waits for people and timers after them.
-    pub waits: bool,
+    /// Where the turn waits for people and timers after them: what it has received of its journal by then.
+    pub waits: Option<Option<u64>>,
     /// What they take until they are stored.
     pub rooms: Vec<OwnedSemaphorePermit>,
 }
@@ -25,7 +25,7 @@ pub struct Batch {
 impl Batch {
     /// A record, and those that the worker has said right after it.
     pub fn collect(seat: &mut Seat, call: Option<u64>, record: Record, room: Option<OwnedSemaphorePermit>) -> Self {
-        let mut batch = Self { records: Vec::new(), calls: Vec::new(), waits: false, rooms: Vec::new() };
+        let mut batch = Self { records: Vec::new(), calls: Vec::new(), waits: None, rooms: Vec::new() };
         batch.add(call, record, room);
         while batch.records.len() < MOST {
             let is_record = |word: &Word| matches!(word, Word::Record { .. });
@@ -38,7 +38,10 @@ impl Batch {
     }
 
     fn add(&mut self, call: Option<u64>, record: Record, room: Option<OwnedSemaphorePermit>) {
-        self.waits = matches!(record, Record::Waiting { .. });
+        self.waits = match record {
+            Record::Waiting { seen, .. } => Some(seen),
+            _ => None,
+        };
         self.records.push(record);
         self.calls.push(call);
         self.rooms.extend(room);

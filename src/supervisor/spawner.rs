@@ -236,8 +236,8 @@ impl Spawner {
     fn pump(&self, output: Output) -> io::Result<()> {
         let stdout = pipe::Receiver::from_owned_fd(output.stdout.into())?;
         let stderr = pipe::Receiver::from_owned_fd(output.stderr.into())?;
-        self.runtime.spawn(log::pump(stdout, Stream::Stdout, || None));
-        self.runtime.spawn(log::pump(stderr, Stream::Stderr, || None));
+        self.runtime.spawn(log::pump(stdout, Stream::Stdout, || None, std::future::pending()));
+        self.runtime.spawn(log::pump(stderr, Stream::Stderr, || None, std::future::pending()));
         Ok(())
     }
 }

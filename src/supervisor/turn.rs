@@ -60,6 +60,8 @@ pub struct TurnTask {
     orders: mpsc::UnboundedReceiver<TurnCommand>,
     /// Deliveries that wait for the indexes of words on their way.
     held: Vec<Delivery>,
+    /// The last entry that was delivered: a turn that says it waits and has not seen it goes on.
+    delivered: Option<u64>,
     leave: Option<Leave>,
     /// The worker was silent for too long, but lives (in tests): what it says comes too late.
     given_up: bool,
@@ -75,6 +77,8 @@ enum After {
     Leave(Leave),
     /// Nobody knows what the journal holds: the turn leaves its worker and has to begin anew.
     Unstored(String),
+    /// The worker has let go of the turn, and this many of its tasks go on: nobody had asked for that.
+    Dropped(u64),
 }
 
 impl TurnTask {
@@ -95,6 +99,7 @@ impl TurnTask {
             known: u64::try_from(order.journal.len()).unwrap_or(u64::MAX),
             orders,
             held: Vec::new(),
+            delivered: None,
             leave: None,
             given_up: false,
             freed,
@@ -157,6 +162,7 @@ impl TurnTask {
                     self.vacate(seat, &Leave::Parked).await;
                     return Some(Lost::Unstored { message });
                 }
+                (After::Dropped(left), None) => return self.let_go(seat, left),
                 (_, Some(leave)) | (After::Leave(leave), None) => {
                     self.vacate(seat, &leave).await;
                     return None;
@@ -193,7 +199,7 @@ impl TurnTask {
                 seat.worker().send(&ToWorker::Refused { turn, call, code: "value_too_deep", message });
                 After::GoOn
             }
-            Word::Dropped { .. } => After::GoOn,
+            Word::Dropped { left } => After::Dropped(left),
         }
     }
 
@@ -209,7 +215,7 @@ impl TurnTask {
         while let Ok(order) = self.orders.try_recv() {
             self.hold(order);
         }
-        self.set_waiting(seat, waits);
+        self.set_waiting(seat, waits.is_some_and(|seen| seen >= self.delivered));
         let after = match stored {
             Ok(outcomes) => {
                 for (call, outcome) in calls.into_iter().zip(outcomes) {
@@ -222,6 +228,7 @@ impl TurnTask {
                             if let (Some(interrupt_id), Some((index, value))) = (interrupt_id, &appended.answer) {
                                 self.set_waiting(seat, false);
                                 let index = *index;
+                                self.delivered = self.delivered.max(Some(index));
                                 let by = appended.answered_by.as_deref();
                                 seat.worker().send(&ToWorker::Answer { turn, index, at, interrupt_id, value, by });
                             }
@@ -320,6 +327,7 @@ impl TurnTask {
         }
         let turn = self.turn;
         for delivery in self.held.drain(..until) {
+            self.delivered = self.delivered.max(Some(delivery.index()));
             faults::at(Point::SupervisorDeliver);
             seat.worker().send(&ToWorker::delivery(turn, &delivery));
             faults::at(Point::SupervisorDelivered);
@@ -349,14 +357,7 @@ impl TurnTask {
             let before = worker.heard();
             match timeout(patience, dropped(seat, turn)).await {
                 Ok(0) => return,
-                Ok(left) => {
-                    tracing::warn!(
-                        session = %self.session, left,
-                        "tasks of a stopped turn go on; their worker gets no more turns and ends after those it has"
-                    );
-                    self.supervisor.retire(&worker);
-                    return;
-                }
+                Ok(left) => return self.retire(&worker, left),
                 Err(_) if worker.shared && worker.heard() > before => {}
                 Err(_) => {
                     tracing::warn!(session = %self.session, "a stopped turn does not end; its worker is killed");
@@ -365,6 +366,29 @@ impl TurnTask {
                 }
             }
         }
+    }
+
+    fn retire(&self, worker: &Arc<Worker>, left: u64) {
+        tracing::warn!(
+            session = %self.session, left,
+            "tasks of a stopped turn go on; their worker gets no more turns and ends after those it has"
+        );
+        self.supervisor.retire(worker);
+    }
+
+    /// The worker could not say how the turn ended, or is about to end itself: as if it were gone.
+    fn let_go(&self, seat: &Seat, left: u64) -> Option<Lost> {
+        if left > 0 {
+            self.retire(seat.worker(), left);
+        }
+        if self.given_up {
+            return None;
+        }
+        if self.supervisor.is_stopping() {
+            return Some(Lost::Stopping);
+        }
+        tracing::error!(session = %self.session, "a worker let go of a turn without its end");
+        Some(Lost::Exited { message: "The worker could not store how the turn ended".to_owned() })
     }
 
     async fn worker_lost(&self, worker: &Worker) -> Option<Lost> {

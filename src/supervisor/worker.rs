@@ -27,6 +27,9 @@ const FRAME_COST: usize = 1024;
 /// How long a worker may take to exit when it has been told to.
 const EXIT_GRACE: Duration = Duration::from_secs(2);
 
+/// How long what a worker printed is read after its end: programs that it started may keep its output open.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
 /// Why a worker runs no turns any more.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Gone {
@@ -62,7 +65,7 @@ pub struct Worker {
     exit: watch::Receiver<Option<Exit>>,
     seats: Mutex<Seats>,
     /// The session whose turn a single worker runs.
-    session: OnceLock<SessionId>,
+    session: Arc<OnceLock<SessionId>>,
     gone: OnceLock<Gone>,
     /// What it said hello with.
     hello: OnceLock<Hello>,
@@ -80,8 +83,13 @@ impl Worker {
         let Spawned { stream, stdout, stderr, body, exit } = spawned;
         let (worker, reader) = Self::over(number, shared, Channel::new(stream), body, exit);
         for (output, stream) in [(stdout, Stream::Stdout), (stderr, Stream::Stderr)] {
-            let worker = Arc::clone(&worker);
-            tokio::spawn(log::pump(output, stream, move || worker.session.get().copied()));
+            // Not the worker: what holds it holds its channel.
+            let (session, exit) = (Arc::clone(&worker.session), worker.exit.clone());
+            let over = async {
+                ended(exit).await;
+                tokio::time::sleep(LAST_WORDS).await;
+            };
+            tokio::spawn(log::pump(output, stream, move || session.get().copied(), over));
         }
         (worker, reader)
     }
@@ -102,7 +110,7 @@ impl Worker {
             body,
             exit,
             seats: Mutex::default(),
-            session: OnceLock::new(),
+            session: Arc::default(),
             gone: OnceLock::new(),
             hello: OnceLock::new(),
             backlogged: AtomicBool::new(false),

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use hitl::supervisor::settings::{Isolation, SupervisorSettings};
 
-use super::support::{Said, Turn, World, again, alone, descendants, exists, only_again, settings, until, within};
+use super::support::{
+    Said, Turn, World, again, alone, descendants, exists, only_again, scripted, settings, until, within,
+};
 
 fn mine() -> Vec<u32> {
     descendants(std::process::id())
@@ -32,6 +34,17 @@ fn five_hundred_turns_leave_nothing_behind() {
         world.shut_down().await;
         assert_eq!(mine(), Vec::<u32>::new());
     });
+}
+
+/// What has a session of its own is not killed with the turn that started it, and has its standard output from there.
+#[tokio::test]
+async fn a_program_that_outlives_its_turn_keeps_nothing_open_here() {
+    let world = World::with(scripted()).await;
+    let mark = std::env::temp_dir().join(format!("hitl-daemon-{}", std::process::id()));
+    std::fs::write(&mark, "").unwrap();
+    assert_eq!(world.run(&format!("daemon {}", mark.display())).await.unwrap(), "started");
+    until("the end of its output", || !mark.exists()).await;
+    world.shut_down().await;
 }
 
 #[test]

@@ -5,11 +5,21 @@ Importing this module puts them in the place of those that the zygote would fork
 
 import json
 import os
+import subprocess
 import sys
 import time
 from typing import Any
 
 import __main__
+
+DAEMON = """
+trap "" PIPE
+for _ in $(seq 3000); do
+  echo there || { rm "$1"; break; }
+  sleep 0.05
+done
+"""
+"""Prints for as long as somebody reads, some minutes at most, and removes a file when nobody does."""
 
 
 async def agent(message: Any, state: Any) -> Any:
@@ -54,6 +64,13 @@ class Script:
             self._stubborn.add(turn)
         if action.endswith("endless"):
             self._endless.add(turn)
+        if action == "overtaken":
+            self._ask(turn)
+        if action == "drop":
+            self._say({"frame": "cancelled", "turn": turn, "left": 0})
+        if action == "daemon":
+            subprocess.Popen(["sh", "-c", DAEMON, "daemon", *arguments], start_new_session=True)
+            self._end(turn, "started")
         if action.startswith("wait"):
             self._say({"frame": "waiting", "turn": turn, "seen": 0, "timers": []})
         if action.endswith("hang"):
@@ -77,6 +94,16 @@ class Script:
 
     def _cancel(self, frame: dict[str, Any]) -> None:
         self._say({"frame": "cancelled", "turn": frame["turn"], "left": 0})
+
+    def _answer(self, frame: dict[str, Any]) -> None:
+        """It was on its way when the turn said that it waits."""
+        self._say({"frame": "waiting", "turn": frame["turn"], "seen": frame["index"] - 1, "timers": []})
+        time.sleep(1e9)
+
+    def _ask(self, turn: str) -> None:
+        step = {"path": "0~q", "kind": "interrupt", "name": "q", "arguments": {}}
+        interrupt = {"type": "q", "payload": {"type": "q"}}
+        self._call({"frame": "ask", "turn": turn, "step": step, "interrupt": interrupt})
 
     def _step(self, turn: str) -> None:
         step = {"path": f"0#{self._calls}", "kind": "step", "name": "pid", "arguments": {}}

@@ -3,9 +3,10 @@
 use std::collections::HashSet;
 use std::os::unix::net::UnixStream;
 
+use hitl::engine::ports::dispatch::Lost;
 use hitl::supervisor::Supervisor;
 
-use super::support::{Said, Turn, World, captured_log, settings, until, within};
+use super::support::{Said, Turn, World, captured_log, settings, shared, until, within};
 
 #[tokio::test]
 async fn turns_run_side_by_side_in_one_process() {
@@ -54,6 +55,21 @@ async fn a_worker_that_breaks_the_protocol_fails_its_turns_with_that() {
     assert_eq!(world.run("garbage").await.unwrap_err().code, "worker_protocol");
     assert_eq!(asleep.outcome().await.unwrap_err().code, "worker_protocol");
     assert_eq!(world.run("echo again").await.unwrap(), "again");
+    world.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_turn_that_its_worker_lets_go_of_unasked_is_lost_and_the_others_are_not() {
+    let world = World::with(shared(1)).await;
+    let mut neighbour = world.start("wait");
+    neighbour.waits().await;
+    let pid = world.run("pid").await.unwrap();
+    let mut turn = world.start("drop");
+    turn.step().await;
+    let Said::Lost(Lost::Exited { message }) = turn.next().await else { panic!("it is not lost") };
+    assert_eq!(message, "The worker could not store how the turn ended");
+    assert_eq!(world.run("pid").await.unwrap(), pid);
+    assert!(neighbour.is_quiet());
     world.shut_down().await;
 }
 

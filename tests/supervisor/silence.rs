@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use hitl::engine::ports::dispatch::Lost;
 use hitl::supervisor::settings::SupervisorSettings;
+use serde_json::json;
 
 use super::support::{Said, Turn, World, exists, scripted, shared, signal, until};
 
@@ -58,6 +59,17 @@ async fn a_worker_whose_turns_wait_may_be_silent() {
         assert_eq!(lost(&mut world.start("hang")).await, Lost::Silent);
     }
     assert!(silent.is_quiet());
+    world.shut_down().await;
+}
+
+/// Its turn has something to do, whatever it said before it knew that.
+#[tokio::test]
+async fn a_turn_that_waited_before_its_answer_came_is_at_work() {
+    let world = World::with(SupervisorSettings { worker_timeout: TIMEOUT, ..scripted() }).await;
+    let mut turn = world.start("overtaken");
+    let (interrupt, ..) = turn.asked().await;
+    world.answer(&turn, interrupt, json!(true));
+    assert_eq!(lost(&mut turn).await, Lost::Silent);
     world.shut_down().await;
 }
 
