@@ -40,7 +40,7 @@ const RECONNECT: Duration = Duration::from_secs(1);
 /// `interrupt.claimed`, `interrupt.released`, `interrupt.snoozed`, `interrupt.unsnoozed`, `message.completed`,
 /// `tool.started`, `tool.finished`, `message.delta`), `data:` JSON with `session_id`. From now on, or after
 /// `Last-Event-ID`, also across a restart; deltas are not stored and have no id, nor has the start of a tool that may run
-/// again.
+/// again. The first block has no data and the id after which the stream begins.
 #[utoipa::path(get, path = "/events", tag = "events", operation_id = "listen",
     params(("Last-Event-ID" = Option<String>, Header, pattern = "^[0-9]{1,18}$",
         description = "The id of the last event seen: go on after it.")),
@@ -104,16 +104,21 @@ async fn listen(
         asked.gate.until_over(&asked.engine, pass).await;
         drop(waiting);
     };
-    let frames = first().chain(frames(subscription)).take_until(stopping).take_until(over).map(Ok::<_, Infallible>);
+    let frames = first(subscription.after)
+        .chain(frames(subscription))
+        .take_until(stopping)
+        .take_until(over)
+        .map(Ok::<_, Infallible>);
     let keep_alive = KeepAlive::new().interval(app.settings.event_keep_alive).text("still here");
     // Proxies that would collect the stream before passing it on are told not to.
     let headers = [(HeaderName::from_static("x-accel-buffering"), "no"), (CACHE_CONTROL, "no-store")];
     Ok((headers, Sse::new(frames).keep_alive(keep_alive)).into_response())
 }
 
-/// Something at once, so that a client sees the stream open.
-fn first() -> impl Stream<Item = Frame> {
-    stream::iter([Frame::default().comment("listening").retry(RECONNECT)])
+/// Something at once, so that a client sees the stream open; and from where on it hears, so that one whose stream breaks
+/// before the first event misses nothing either. A block without data is no event, and its id counts all the same.
+fn first(after: u64) -> impl Stream<Item = Frame> {
+    stream::iter([Frame::default().comment("listening").retry(RECONNECT).id(after.to_string())])
 }
 
 fn frames(subscription: Subscription) -> impl Stream<Item = Frame> {

@@ -170,6 +170,10 @@ class EventFeed:
 
     def read(self, sent: httpx2.ServerSentEvent) -> Event | None:
         """What was sent; None where a block has no data (one with `retry:` alone), which is no event."""
+        # Also that of a block without data: the first one says where the stream begins, so that nothing is missed if it
+        # breaks before anything is heard. A decoder remembers the last id, so an event without one of its own (a delta)
+        # carries it too: still right.
+        self._last_id = sent.id or self._last_id
         if not sent.data:
             return None
         try:
@@ -178,8 +182,6 @@ class EventFeed:
             raise UnexpectedResponse(f"an event of type {sent.event!r} is no JSON") from error
         if not isinstance(data, Mapping):
             raise UnexpectedResponse(f"an event of type {sent.event!r} is no JSON object")
-        # A decoder remembers the last id, so an event without one of its own (a delta) carries it too: still right.
-        self._last_id = sent.id or self._last_id
         return Event(id=sent.id or None, type=sent.event, data=data)
 
 

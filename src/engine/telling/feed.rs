@@ -179,7 +179,7 @@ impl Feed {
                 () = subscriber.run(live, after.is_some()) => {}
             }
         });
-        Ok(Subscription { events })
+        Ok(Subscription { after: cursor, events })
     }
 }
 

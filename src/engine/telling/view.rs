@@ -119,6 +119,8 @@ pub struct Health {
 /// shutdown.
 #[derive(Debug)]
 pub struct Subscription {
+    /// The number after which it begins: where a listener takes up again who has heard nothing yet.
+    pub after: u64,
     /// The events in order.
     pub events: mpsc::Receiver<FeedItem>,
 }

@@ -54,6 +54,12 @@ impl Listener {
         }
     }
 
+    /// The id that its first block has.
+    async fn began(&mut self) -> String {
+        let block = self.block().await.unwrap();
+        block.lines().find_map(|line| line.strip_prefix("id: ")).expect("no id").to_owned()
+    }
+
     /// The next event, comments left out.
     pub async fn next(&mut self) -> Option<Told> {
         loop {
@@ -130,8 +136,27 @@ async fn a_silent_stream_shows_that_it_lives() {
     let settings = HttpSettings { event_keep_alive: Duration::from_millis(10), ..HttpSettings::default() };
     let client = Client::with(Settings::default(), settings).await;
     let mut listener = Listener::open(&client, "/events", &[]).await;
-    assert_eq!(listener.block().await.unwrap(), ": listening\nretry: 1000");
+    assert_eq!(listener.block().await.unwrap(), ": listening\nretry: 1000\nid: 0");
     assert_eq!(listener.block().await.unwrap(), ": still here");
+}
+
+#[tokio::test]
+async fn a_listener_who_has_heard_nothing_goes_on_from_where_the_stream_began() {
+    let client = Client::new().await;
+    let session = client.told("hello").await;
+    client.until(&session, "idle").await;
+    for path in ["/events".to_owned(), format!("{session}/events")] {
+        let mut quiet = Listener::open(&client, &path, &[]).await;
+        let began = quiet.began().await;
+        drop(quiet);
+        client.post(&format!("{session}/messages"), json!({"content": "hello again"})).await;
+        client.until(&session, "idle").await;
+        let mut back = Listener::open(&client, &path, &[("last-event-id", &began)]).await;
+        assert_eq!(back.began().await, began);
+        let heard = back.until("session.idle").await;
+        assert_eq!(heard[0].name, "session.running");
+        assert!(heard[0].id.unwrap() > began.parse().unwrap());
+    }
 }
 
 #[tokio::test]

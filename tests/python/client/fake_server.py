@@ -276,13 +276,12 @@ class FakeServer:
         if session_id is not None and session_id not in self.sessions:
             _write(writer, problem(404, "Session not found", "session_not_found"))
             return
-        writer.write(
-            b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\nretry: 1000\n\n: hello\n\n"
-        )
+        after = int(request.headers.get("last-event-id", len(self._events)))
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
+        writer.write(f": listening\nretry: 1000\nid: {after}\n\n: still here\n\n".encode())
         events: asyncio.Queue[tuple[int | None, str, dict[str, Any]] | None] = asyncio.Queue()
-        if "last-event-id" in request.headers:
-            for event in self._events[int(request.headers["last-event-id"]) :]:
-                events.put_nowait(event)
+        for event in self._events[after:]:
+            events.put_nowait(event)
         self._listeners.append(events)
         try:
             while (heard := await events.get()) is not None:

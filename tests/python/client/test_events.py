@@ -6,9 +6,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import httpx2
 import pytest
 
 from hitl.client import AsyncClient, ConnectionFailed, NotFound
+from hitl.client.core import EventFeed
 from tests.python.client.fake_server import FakeServer
 
 Connect = Callable[..., Any]
@@ -51,6 +53,13 @@ async def test_a_cut_stream_comes_back_where_it_was(server: FakeServer) -> None:
     assert before == ["session.running", "session.idle"]
     assert after == ["reconnected", "session.running", "session.idle"]
     assert server.sent("GET", "/events")[-1].headers["last-event-id"] == "2"
+
+
+def test_a_stream_that_has_heard_nothing_comes_back_where_it_began() -> None:
+    feed = EventFeed(None, None, patience=30.0)
+    assert "Last-Event-ID" not in feed.request_arguments(1.0)["headers"]
+    assert feed.read(httpx2.ServerSentEvent(id="7", retry=1000)) is None
+    assert feed.request_arguments(1.0)["headers"]["Last-Event-ID"] == "7"
 
 
 async def test_patience_ends(server: FakeServer) -> None:

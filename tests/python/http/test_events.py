@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 import pytest
 
+from hitl.client import Client
 from tests.python.support.api import Api, problem
 from tests.python.support.event_stream import Stream, listen
 
@@ -109,6 +112,24 @@ def test_every_id_is_a_place_to_go_on_from(api: Api) -> None:
     for position, event in enumerate(events[:-1]):
         with listen(api, f"/sessions/{session_id}/events", after=event.id) as stream:
             assert [stream.next().id for _ in events[position + 1 :]] == [later.id for later in events[position + 1 :]]
+
+
+@pytest.mark.parametrize("of_one", [True, False], ids=["session", "all"])
+def test_a_client_that_has_heard_nothing_misses_nothing_while_it_is_away(
+    serve: Serve, store: str, of_one: bool
+) -> None:
+    first = serve(store=store)
+    session_id = first.api.create()
+    first.api.run(session_id, "echo", 1)
+    with Client(first.url) as client, client.events(session_id if of_one else None) as events:
+        first.stop()
+        # At another address, so that the client is not there to hear it.
+        second = serve(store=store)
+        second.api.run(session_id, "fail", "x")
+        second.stop()
+        serve(store=store, port=urlsplit(first.url).port)
+        told = list(itertools.islice(events, 3))
+    assert [event.type for event in told] == ["reconnected", "session.running", "session.error"]
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
