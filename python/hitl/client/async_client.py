@@ -99,7 +99,9 @@ class AsyncClient:
         """What happens from now on, in one session or in all; iterate over it, or enter it to connect first.
 
         after: the id of the last event seen; what followed it comes first.
-        patience: seconds of trying to connect again before `ConnectionFailed` is raised.
+        patience: seconds of trying to connect again before the last failure is raised: `ConnectionFailed`, or the reply
+        of a server that starts or is busy (429, 503), or is not there behind its proxy (502, 504). Any other refusal,
+        and any failure of the first connection, is raised at once.
         """
         return AsyncEventStream(self._http, self._timeout, EventFeed(session_id, after, patience))
 
@@ -161,7 +163,7 @@ class AsyncEventStream:
                 await response.aread()
         raise_for_problem(response)
         self._response = response
-        self._feed.connected()
+        self._feed.connected(request)
 
     async def close(self) -> None:
         response, self._response = self._response, None
@@ -183,7 +185,7 @@ class AsyncEventStream:
             try:
                 async for event in self._events():
                     yield event
-                failure = ConnectionFailed(f"{self._http.base_url} ended the event stream")
+                failure: ClientError = ConnectionFailed(f"{self._http.base_url} ended the event stream")
             except ConnectionFailed as error:
                 failure = error
             finally:
@@ -199,10 +201,10 @@ class AsyncEventStream:
                 if event is not None:
                     yield event
 
-    async def _connect_again(self, failure: ConnectionFailed) -> None:
+    async def _connect_again(self, failure: ClientError) -> None:
         while self._response is None:
             await asyncio.sleep(self._feed.next_delay(failure))
             try:
                 await self.connect()
-            except ConnectionFailed as error:
+            except ClientError as error:
                 failure = error

@@ -7,7 +7,9 @@ import functools
 import inspect
 import ipaddress
 import json
+import math
 import ssl
+import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, TypeVar
@@ -15,7 +17,7 @@ from typing import Any, TypeVar
 import httpx2
 
 from hitl.client.calls import ABSENT, Call, session_path
-from hitl.client.errors import ConnectionFailed, ErrorClasses, RateLimited, Unavailable, UnexpectedResponse
+from hitl.client.errors import ClientError, ConnectionFailed, ErrorClasses, RateLimited, Unavailable, UnexpectedResponse
 from hitl.client.models import Event
 
 Result = TypeVar("Result")
@@ -137,39 +139,50 @@ class EventFeed:
 
     FIRST_DELAY = 0.1
     LONGEST_DELAY = 2.0
+    SHORTEST_TRY = 0.5
+    """Seconds for which a server is waited for in the last try, which begins when patience is over."""
 
     def __init__(self, session_id: str | None, after: str | None, patience: float) -> None:
         self._path = "/events" if session_id is None else session_path(session_id, "events")
         self._last_id = after
         self._patience = patience
-        self._waited = 0.0
+        self._deadline: float | None = None
+        """While there is no connection: until when one is tried for, from `time.monotonic`."""
         self._delay = self.FIRST_DELAY
 
     def request_arguments(self, timeout: float) -> dict[str, Any]:
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
         if self._last_id:
             headers["Last-Event-ID"] = self._last_id
+        most = math.inf if self._deadline is None else max(self.SHORTEST_TRY, self._deadline - time.monotonic())
         return {
             "method": "GET",
             "url": self._path,
             "headers": headers,
-            "timeout": httpx2.Timeout(timeout, read=EVENT_SILENCE),
+            "timeout": httpx2.Timeout(min(timeout, most), read=min(EVENT_SILENCE, most)),
         }
 
-    def connected(self) -> None:
-        self._waited, self._delay = 0.0, self.FIRST_DELAY
+    def connected(self, request: httpx2.Request) -> None:
+        """Note that `request` has opened the stream, which may be silent for as long as ever from now on: what was left
+        of patience was for the reply's head. A transport asks for the time-out at each read."""
+        request.extensions["timeout"]["read"] = EVENT_SILENCE
+        self._deadline, self._delay = None, self.FIRST_DELAY
 
-    def next_delay(self, failure: ConnectionFailed) -> float:
-        """Seconds to wait before connecting again; raises `failure` when patience has run out."""
-        if self._waited >= self._patience:
+    def next_delay(self, failure: ClientError) -> float:
+        """Seconds to wait before connecting again; raises `failure` where that does not help, and when patience has run
+        out."""
+        now = time.monotonic()
+        if self._deadline is None:
+            self._deadline = now + self._patience
+        if not _may_pass(failure) or now >= self._deadline:
             raise failure
-        delay = self._delay
-        self._waited += delay
-        self._delay = min(self.LONGEST_DELAY, delay * 2)
-        return delay
+        asked = failure.retry_after if isinstance(failure, RateLimited | Unavailable) else None
+        delay = max(self._delay, asked or 0.0)
+        self._delay = min(self.LONGEST_DELAY, self._delay * 2)
+        return min(delay, self._deadline - now)
 
     def read(self, sent: httpx2.ServerSentEvent) -> Event | None:
-        """What was sent; None where a block has no data (one with `retry:` alone), which is no event."""
+        """What was sent; None where a block has no data, which is no event."""
         # Also that of a block without data: the first one says where the stream begins, so that nothing is missed if it
         # breaks before anything is heard. A decoder remembers the last id, so an event without one of its own (a delta)
         # carries it too: still right.
@@ -185,7 +198,15 @@ class EventFeed:
         return Event(id=sent.id or None, type=sent.event, data=data)
 
 
+_PASSING_STATUSES = frozenset({429, 502, 503, 504})
+
 RECONNECTED = Event(id=None, type="reconnected", data={})
+
+
+def _may_pass(failure: ClientError) -> bool:
+    """Whether another try may go better: nobody answered, a server refused that starts, stops or has too much to do, or
+    a proxy did that had no server behind it."""
+    return isinstance(failure, ConnectionFailed) or failure.status in _PASSING_STATUSES
 
 
 def _is_loopback(host: str) -> bool:

@@ -100,7 +100,9 @@ class Client:
         """What happens from now on, in one session or in all; iterate over it, or enter it to connect first.
 
         after: the id of the last event seen; what followed it comes first.
-        patience: seconds of trying to connect again before `ConnectionFailed` is raised.
+        patience: seconds of trying to connect again before the last failure is raised: `ConnectionFailed`, or the reply
+        of a server that starts or is busy (429, 503), or is not there behind its proxy (502, 504). Any other refusal,
+        and any failure of the first connection, is raised at once.
         """
         return EventStream(self._http, self._timeout, EventFeed(session_id, after, patience))
 
@@ -162,7 +164,7 @@ class EventStream:
                 response.read()
         raise_for_problem(response)
         self._response = response
-        self._feed.connected()
+        self._feed.connected(request)
 
     def close(self) -> None:
         response, self._response = self._response, None
@@ -183,7 +185,7 @@ class EventStream:
         while True:
             try:
                 yield from self._events()
-                failure = ConnectionFailed(f"{self._http.base_url} ended the event stream")
+                failure: ClientError = ConnectionFailed(f"{self._http.base_url} ended the event stream")
             except ConnectionFailed as error:
                 failure = error
             finally:
@@ -199,10 +201,10 @@ class EventStream:
                 if event is not None:
                     yield event
 
-    def _connect_again(self, failure: ConnectionFailed) -> None:
+    def _connect_again(self, failure: ClientError) -> None:
         while self._response is None:
             time.sleep(self._feed.next_delay(failure))
             try:
                 self.connect()
-            except ConnectionFailed as error:
+            except ClientError as error:
                 failure = error
