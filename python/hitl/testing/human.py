@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
@@ -63,6 +63,21 @@ class Rule:
         return {**self.value, "args": {**(interrupt.tool_args or {}), **self.edits}}
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """The answer that rules have to an interrupt, which may not have been given, or not have counted."""
+
+    interrupt: Interrupt
+    rules: list[Rule]
+    value: Any
+
+    def says(self, stored: Any) -> bool:
+        """Whether the server has stored the same answer, whether or not it holds for later calls."""
+        if self.interrupt.type != _TOOL_APPROVAL:
+            return bool(self.value == stored)
+        return bool(_decision(self.value) == _decision(stored))
+
+
 @dataclass
 class Human:
     """Answers interrupts from rules, made before the agent runs.
@@ -106,40 +121,51 @@ class Human:
 
     def answer(self, interrupt: Interrupt) -> Any:
         """The value that answers `interrupt`; raises `UnexpectedInterrupt` when no rule is for it."""
-        used, value = self._decide(interrupt)
-        for rule in used:
-            rule.uses += 1
-        self.seen.append(interrupt)
-        return value
+        prepared = self.prepare(interrupt)
+        self.count(prepared)
+        return prepared.value
 
     def expects(self, interrupt: Interrupt) -> None:
         """Raise `UnexpectedInterrupt` unless a rule is for `interrupt`; uses nothing up."""
-        self._decide(interrupt)
+        self.prepare(interrupt)
 
-    def _decide(self, interrupt: Interrupt) -> tuple[list[Rule], Any]:
+    def count(self, given: Prepared) -> None:
+        """Note that `given` was taken as the answer."""
+        for rule in given.rules:
+            rule.uses += 1
+        self.seen.append(given.interrupt)
+
+    def prepare(self, interrupt: Interrupt) -> Prepared:
+        """The answer to `interrupt`; raises `UnexpectedInterrupt` when no rule is for it. Uses nothing up."""
         if interrupt.type == _TOOL_APPROVAL and (rule := self._rule("tool", interrupt.tool_name)):
-            return [rule], rule.answer_to(interrupt)
+            return Prepared(interrupt, [rule], rule.answer_to(interrupt))
         if interrupt.type == _USER_INPUT:
-            rules = {
-                question["question"]: self._rule("question", question.get("header"), question["question"])
-                for question in interrupt.payload.get("questions", ())
-            }
+            rules: dict[str, Rule | None] = {}
+            for question in interrupt.payload.get("questions", ()):
+                text = question["question"]
+                rules[text] = self._rule("question", question.get("header"), text, taken=rules.values())
             found = {text: rule for text, rule in rules.items() if rule is not None}
             if found and len(found) == len(rules):
-                return list(found.values()), {"answers": {text: rule.value for text, rule in found.items()}}
+                value = {"answers": {text: rule.value for text, rule in found.items()}}
+                return Prepared(interrupt, list(found.values()), value)
             if found:
                 raise self._unexpected(interrupt, [text for text in rules if text not in found])
         if rule := self._rule("type", interrupt.type):
             if rule.uses and (interrupt.message or "").startswith(REFUSED):
                 # Answering in the same way again would go on for ever.
                 raise UnexpectedInterrupt(f"{rule} is no answer that the agent takes: {interrupt.message}", interrupt)
-            return [rule], rule.value
+            return Prepared(interrupt, [rule], rule.value)
         raise self._unexpected(interrupt, [])
 
-    def _rule(self, subject: Subject, *names: str | None) -> Rule | None:
-        """The first rule that was not used yet, else the last: a rule repeats until another one follows it."""
+    def _rule(self, subject: Subject, *names: str | None, taken: Iterable[Rule | None] = ()) -> Rule | None:
+        """The first rule that was not used yet, else the last: a rule repeats until another one follows it.
+
+        taken: those that answer other questions of the same interrupt.
+        """
         matching = [rule for rule in self.rules if rule.subject == subject and rule.name in names]
-        return next((rule for rule in matching if rule.uses == 0), matching[-1] if matching else None)
+        # By what they are: two rules may say the same.
+        used = {id(rule) for rule in taken} | {id(rule) for rule in matching if rule.uses}
+        return next((rule for rule in matching if id(rule) not in used), matching[-1] if matching else None)
 
     def _unexpected(self, interrupt: Interrupt, unanswered: list[str]) -> UnexpectedInterrupt:
         asked_by = f" by {interrupt.agent}" if interrupt.agent else ""
@@ -209,6 +235,18 @@ def _hint(interrupt: Interrupt, unanswered: list[str]) -> str:
             name = missing[0].get("header") or missing[0]["question"]
             return f"human.on_question({name!r}).answer({missing[0]['options'][0]['label']!r})"
     return f"human.on_type({interrupt.type!r}).answer(...)"
+
+
+def _decision(value: Any) -> Any:
+    """A decision in the one of its two forms that has a `type`, without `always`."""
+    if not isinstance(value, Mapping):
+        return value
+    said = {name: text for name, text in value.items() if name not in ("always", "approved") and text is not None}
+    if "type" in said:
+        return said
+    if not value.get("approved"):
+        return {**said, "type": "reject"}
+    return {**said, "type": "edit" if "args" in said else "approve"}
 
 
 def _pretty(value: Any) -> str:

@@ -90,8 +90,8 @@ class LiveServer:
         session: the session or its id; a new one when left out.
         timeout: seconds for the whole turn.
 
-        Raises `UnexpectedInterrupt` for an interrupt no rule is for, and `TurnFailed` for a turn that ends in an
-        error or not in time.
+        Raises `UnexpectedInterrupt` for an interrupt no rule is for, `TurnFailed` for a turn that ends in an error or
+        not in time, and `hitl.client.Conflict` for an interrupt that was decided otherwise before its rule's turn came.
         """
         __tracebackhide__ = True
         session_id = self._session_id(session)
@@ -136,13 +136,21 @@ class LiveServer:
     def _answer_one(self, interrupt: Interrupt) -> None:
         from hitl.client import Conflict
 
-        value = self._human.answer(interrupt)
+        __tracebackhide__ = True
+        prepared = self._human.prepare(interrupt)
         try:
-            self.client.answer(interrupt.interrupt_id, value)
-        except Conflict:
-            # The answer before may have made the agent withdraw this question: then it needs none.
-            if self.client.get_interrupt(interrupt.interrupt_id).status == "pending":
-                raise
+            self.client.answer(interrupt.interrupt_id, prepared.value)
+        except Conflict as error:
+            # The answer before may have made the agent withdraw this question, or have decided it too (`always`): then
+            # it needs none, and the rule is still to be used. But a test must not pass where the rule said otherwise.
+            found = self.client.get_interrupt(interrupt.interrupt_id)
+            if found.status == "cancelled" or (found.status == "resolved" and prepared.says(found.value)):
+                return
+            if found.status == "resolved":
+                rules = ", ".join(map(str, prepared.rules))
+                error.add_note(f"{rules} came too late: an earlier answer has decided this too, as {found.value}")
+            raise
+        self._human.count(prepared)
 
 
 class HitlServer:

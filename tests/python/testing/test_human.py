@@ -131,6 +131,17 @@ def test_a_question_left_out_is_named(person: Human) -> None:
     assert person.unused == person.rules
 
 
+def test_two_questions_of_one_request_take_two_rules(person: Human) -> None:
+    asked = questions({**STRATEGY, "question": "First?"}, {**STRATEGY, "question": "Second?"})
+    person.on_question("Strategy").answer("By date")
+    assert person.answer(asked) == {"answers": {"First?": "By date", "Second?": "By date"}}
+    person.on_question("Strategy").answer("By type").on_question("Strategy").answer("By type")
+    person.on_question("Strategy").answer("By name")
+    assert person.answer(asked) == {"answers": {"First?": "By type", "Second?": "By type"}}
+    assert person.answer(asked) == {"answers": {"First?": "By name", "Second?": "By name"}}
+    assert [rule.uses for rule in person.rules] == [2, 1, 1, 2]
+
+
 @pytest.mark.parametrize(
     ("decide", "answer"),
     [

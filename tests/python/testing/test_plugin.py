@@ -14,7 +14,7 @@ import pytest
 
 import hitl
 from hitl import ChatMessage, ReActAgent, ask_user_question, interrupt, step, tool
-from hitl.client import Client, Invalid
+from hitl.client import Client, Conflict, Invalid
 from hitl.testing import HitlServer, Human, ScriptedChatClient, TurnFailed, UnexpectedInterrupt
 
 if TYPE_CHECKING:
@@ -110,6 +110,77 @@ class TestTurns:
 
         human.on_type("race").answer("me")
         assert hitl_server(first_of_two).send("go").content == "me"
+
+
+@tool(requires_approval=True)
+def wipe(host: str) -> str:
+    """Wipe a host."""
+    return f"wiped {host}"
+
+
+@pytest.fixture
+def two_wipes() -> ReActAgent:
+    """Asks for two approvals at once."""
+    calls = [{"name": "wipe", "args": {"host": host}} for host in ("db-1", "db-2")]
+    return ReActAgent(ScriptedChatClient([{"tool_calls": calls}, {"content": "done"}]), "scripted", tools=[wipe])
+
+
+class TestAnswersThatDidNotCount:
+    """The answer to another question settled this one too."""
+
+    def test_an_answer_that_came_to_nothing_is_not_counted(
+        self, hitl_server: HitlServer, human: Human, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def first_of_two(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+            tasks = [asyncio.ensure_future(interrupt({"type": "race", "n": number})) for number in range(2)]
+            done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in others:
+                task.cancel()
+            await asyncio.gather(*others, return_exceptions=True)
+            return ChatMessage.assistant_message(content=done.pop().result()), state
+
+        human.on_type("race").answer("me").on_type("race").answer("too late")
+        server = hitl_server(first_of_two)
+        post = server.client.answer
+
+        def post_and_wait(interrupt_id: str, value: Any) -> None:
+            post(interrupt_id, value)
+            # Otherwise the second answer might come before the question is withdrawn.
+            server.client.wait(server.client.get_interrupt(interrupt_id).session_id)
+
+        monkeypatch.setattr(server.client, "answer", post_and_wait)
+        assert server.send("go").content == "me"
+        assert [rule.value for rule in human.unused] == ["too late"]
+        assert [asked.payload["n"] for asked in human.seen] == [0]
+
+    def test_a_rejection_of_what_is_approved_already_fails(
+        self, hitl_server: HitlServer, human: Human, two_wipes: ReActAgent
+    ) -> None:
+        human.on("wipe").approve(always=True).on("wipe").reject("not db-2")
+        with pytest.raises(Conflict, match="already") as caught:
+            hitl_server(two_wipes).send("wipe both")
+        assert caught.value.code == "already_resolved"
+        assert "human.on('wipe')" in "".join(caught.value.__notes__)
+        assert [rule.value["approved"] for rule in human.unused] == [False]
+        assert len(human.seen) == 1
+
+    @pytest.mark.parametrize(
+        "decide",
+        [
+            lambda on: on.approve(always=True),
+            lambda on: on.reject("no", always=True),
+            lambda on: on.reject(message="Ask first.", always=True),
+        ],
+        ids=["approve", "reject", "reject with a message"],
+    )
+    def test_a_decision_for_all_calls_is_needed_once(
+        self, hitl_server: HitlServer, human: Human, two_wipes: ReActAgent, decide: Any
+    ) -> None:
+        decide(human.on("wipe"))
+        decide(human.on("wipe"))
+        assert hitl_server(two_wipes).send("wipe both").content == "done"
+        assert [rule.uses for rule in human.rules] == [1, 0]
+        assert len(human.seen) == 1
 
 
 class TestFailures:
