@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from hitl.agents.handoffs import handoff_tools
 from hitl.agents.history import processed
-from hitl.agents.limits import InvalidOutput, MaxStepsExceeded, TokenLimitExceeded, cut_short, tokens_of
+from hitl.agents.limits import PAUSED, InvalidOutput, MaxStepsExceeded, TokenLimitExceeded, cut_short, tokens_of
 from hitl.agents.namesakes import place_of
 from hitl.agents.participant import Participant
 from hitl.agents.seams import AgentRun, AgentRuntime, Middleware, ToolCallRequest, current_run_var
@@ -138,6 +138,8 @@ class Conversation:
                 for each in answered:
                     if each.handoff is not None:
                         return each.handoff
+            elif said.finish_reason == PAUSED:
+                continue  # it goes on where it is shown what it has said
             elif (complaint := active.agent.complaint(reply)) is not None:
                 await self._check_complaints(active, complaint)
                 self._history.append(ChatMessage.user_message(content=f"{complaint} {_AGAIN}"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from hitl.driver.declaring import check_context_from
@@ -123,8 +122,7 @@ class _WithOptions:
         loaded = as_agent(wrapped)  # a wrong shape is an error here, where the mistake is
         self._wrapped = loaded.target  # what an adapter made of it, where one did
         self._run = loaded.run
-        declared = replace(
-            options,
+        declared = options._replace(
             name=options.name or loaded.name,
             resources=loaded.resources if options.resources is None else options.resources,
             context_from=loaded.context_from if options.context_from is None else options.context_from,

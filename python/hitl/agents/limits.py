@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
 from hitl.attachments import Attachment
 from hitl.errors import HitlError
@@ -50,6 +51,10 @@ class ReplyCutShort(HitlError):
 
     def __str__(self) -> str:
         return str(self.args[0])
+
+
+PAUSED: Final = "pause_turn"
+"""The reason for which a reply ends whose model wants to go on: Anthropic's, whose own tools may take long."""
 
 
 def cut_short(label: str, reply: ModelReply) -> ReplyCutShort | None:

@@ -11,7 +11,7 @@ import functools
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
 from hitl.driver.adapters import accepted, adapt
@@ -113,8 +113,7 @@ Agent: TypeAlias = RunnableAgent | Callable[[], RunnableAgent | Awaitable[Runnab
 ``run_turn(message, state)``, an agent of a framework, or a function without parameters that makes one of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentOptions:
+class AgentOptions(NamedTuple):
     """What ``@hitl.agent(...)`` was given."""
 
     replay: bool = True

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, TypedDict
 
@@ -12,6 +12,7 @@ from hitl import _core
 from hitl.decisions import DECISIONS, Approval, DecisionKind, read_allowed_decisions, read_approvers
 from hitl.errors import ToolRejected
 from hitl.tools.asking import ApprovalMismatch, Question, ask_holding_id
+from hitl.tools.schema import dotted
 from hitl.turn.interrupts import seconds
 from hitl.turn.runtime import Turn
 
@@ -40,6 +41,12 @@ class ForeignCall:
     source: str | None = None
     options: GateOptions | None = None
     metadata: dict[str, Any] | None = None
+    converts: bool = False
+    """Whether its framework makes arguments fit the schema where it can, a text ``"true"`` a boolean, and fills in
+    what was left out: a rule must not be judged by what does not run."""
+
+    is_run: bool = True
+    """Whether the arguments say what would run. Where they do not, and there are rules, a person is asked."""
 
     @property
     def step_key(self) -> str:
@@ -58,10 +65,16 @@ async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval 
     Raises ``ToolRejected``, ``InterruptExpired``, ``InvalidAnswer``, and ``InvalidPayload`` for arguments that are too
     large to be shown.
     """
-    if not required and not turn.has_rules_for(call.tool_name, call.arguments, call.question_key, call.step_key):
+    if call.converts:
+        call = replace(call, arguments=_with_defaults(call))
+    has_rules = turn.has_rules_for(call.tool_name, call.arguments, call.question_key, call.step_key)
+    required = required or (has_rules and not call.is_run)
+    if not required and not has_rules:
         return None
     options = call.options or {}
     schema = _usable(call.args_schema)
+    if call.converts and has_rules and schema is not None:
+        _check_fit(call, schema)
     allowed = read_allowed_decisions(options.get("allowed_decisions", DECISIONS))
     question = Question(
         tool_name=call.tool_name,
@@ -86,6 +99,23 @@ async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval 
     if decision["type"] == "edit":
         return Approval(decision["args"], edited=True)
     return Approval(call.arguments) if required or decision.get("by") == "person" else None
+
+
+def _with_defaults(call: ForeignCall) -> dict[str, Any]:
+    properties = (call.args_schema or {}).get("properties")
+    if not isinstance(properties, Mapping):
+        return call.arguments
+    left_out = {name: said for name, said in properties.items() if name not in call.arguments}
+    return {
+        **call.arguments,
+        **{name: said["default"] for name, said in left_out.items() if isinstance(said, Mapping) and "default" in said},
+    }
+
+
+def _check_fit(call: ForeignCall, schema: dict[str, Any]) -> None:
+    if wrong := _core.validate(schema, call.arguments):
+        said = "; ".join(f"{dotted(item['loc'])}: {item['msg']}" for item in wrong)
+        raise ToolRejected(f"{call.tool_name} did not run, for its arguments do not fit its schema: {said}")
 
 
 def edit_note(arguments: Mapping[str, Any]) -> str:

@@ -31,6 +31,7 @@ _FINISH_REASONS = {
     "model_context_window_exceeded": "length",
     "refusal": "content_filter",
 }
+_THOUGHTS = ("thinking", "redacted_thinking")
 _CHOICES = {"auto": "auto", "required": "any", "none": "none"}
 _NO_ID = re.compile(r"[^a-zA-Z0-9_-]")
 
@@ -85,8 +86,8 @@ def _result(message: ChatMessage) -> dict[str, Any]:
 
 def _reply_blocks(message: ChatMessage) -> list[dict[str, Any]]:
     parts = list(parts_of(PROVIDER, message))
-    if all(part.kind == "own" for part in parts):  # thoughts that came to nothing: the API takes none alone
-        return []
+    if all(part.kind == "own" and (part.native or {}).get("type") in _THOUGHTS for part in parts):
+        return []  # thoughts that came to nothing: the API takes none alone
     return [_block(part) for part in parts]
 
 

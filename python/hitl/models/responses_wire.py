@@ -31,7 +31,6 @@ _DELTAS = {
     "response.reasoning_text.delta": "reasoning",
 }
 _ENDS = ("response.completed", "response.incomplete", "response.failed", "response.cancelled")
-_CUT_SHORT = {"max_output_tokens": "length", "max_messages": "length"}
 
 
 # --- requests -----------------------------------------------------------------------------------------------------
@@ -174,6 +173,8 @@ class ResponseBuilder:
         response = self._response
         if response is None:
             raise IncompleteReply("the model's stream ended before the reply was complete")
+        if response.get("status") not in (None, "completed", "incomplete"):
+            raise IncompleteReply(f"the reply is not complete: its status is {response['status']}")
         # Some servers list at the end of a stream nothing of what they have said in it.
         items = response.get("output") or [self._items[index] for index in sorted(self._items)]
         parts, thoughts, calls = list[Part](), list[str](), list[ToolCall]()
@@ -223,7 +224,7 @@ def _without_nulls(item: Mapping[str, Any]) -> dict[str, Any]:
 def _finish_reason(response: Mapping[str, Any], has_calls: bool) -> str:
     if response.get("status") == "incomplete":
         reason = (response.get("incomplete_details") or {}).get("reason") or "length"
-        return _CUT_SHORT.get(reason, reason)
+        return reason if reason == "content_filter" else "length"
     return "tool_calls" if has_calls else "stop"
 
 

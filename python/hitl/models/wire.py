@@ -233,6 +233,8 @@ class ReplyBuilder:
         """The whole reply; `IncompleteReply` when the model never said that it was done."""
         if self._finish_reason is None:
             raise IncompleteReply("the model's stream ended before the reply was complete")
+        if self._finish_reason == "error":  # a gateway's word: what is behind it broke off
+            raise IncompleteReply("the model's provider broke off the reply")
         calls: list[ToolCall] = [
             {
                 "id": call["id"] or f"call_{uuid.uuid4().hex}",

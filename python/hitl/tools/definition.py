@@ -100,7 +100,7 @@ class Tool(Generic[P, R_co]):
         self._signature: Signature = _read_signature(function)
         self._parameters: Parameters | None = None
         self._edit_schema: tuple[Parameters, dict[str, Any] | None] | None = None
-        self._filled = FilledParameters()
+        self._filled = FilledParameters(None, {}, False)
         self._doc: DocString = read_docstring(target)
 
     def __repr__(self) -> str:

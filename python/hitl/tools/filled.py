@@ -5,25 +5,23 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from hitl.tools.context import RunContext
 from hitl.tools.schema import resolve_hints
 from hitl.turn.resource_parts import Resource, part_of, takes_none
 
 
-@dataclass(frozen=True)
-class FilledParameters:
+class FilledParameters(NamedTuple):
     """Which parameters of a tool the run fills in."""
 
-    context: str | None = None
+    context: str | None
     """The one that gets the `RunContext`."""
 
-    resources: Mapping[str, Any] = field(default_factory=dict)
+    resources: Mapping[str, Any]
     """Those that get a resource, with its type."""
 
-    takes_resources: bool = False
+    takes_resources: bool
     """Whether the agent's resources have to be open when the function is called."""
 
     @property

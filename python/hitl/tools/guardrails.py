@@ -14,16 +14,14 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from hitl.turn.callables import check_takes
 
 Guardrail = Callable[..., Any]
 
 
-@dataclass(frozen=True)
-class InputGuardrail:
+class InputGuardrail(NamedTuple):
     """One checked guardrail of a tool's arguments."""
 
     function: Guardrail
@@ -38,8 +36,7 @@ class InputGuardrail:
         return {name: arguments[name] for name in arguments if name in self.wanted}
 
 
-@dataclass(frozen=True)
-class OutputGuardrail:
+class OutputGuardrail(NamedTuple):
     """One checked guardrail of a result."""
 
     function: Guardrail

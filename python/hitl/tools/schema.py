@@ -17,7 +17,7 @@ import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from typing import TYPE_CHECKING, Annotated, Any, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
 
 from hitl import _core
 from hitl.errors import HitlError
@@ -125,8 +125,7 @@ def describe_errors(error: ValidationError) -> str:
 # --- from a function's signature ---------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Signature:
+class Signature(NamedTuple):
     """What decorating a function learns from it without resolving its annotations."""
 
     parameters: tuple[inspect.Parameter, ...]
@@ -376,7 +375,7 @@ class SchemaParameters(JsonParameters):
             raise InvalidArguments(f"arguments cannot be written as JSON: {error}") from None
         wrong = _core.validate(self.json_schema, plain)
         if wrong:
-            raise InvalidArguments("; ".join(f"{_dotted(item['loc'])}: {item['msg']}" for item in wrong))
+            raise InvalidArguments("; ".join(f"{dotted(item['loc'])}: {item['msg']}" for item in wrong))
         return Arguments(copy.deepcopy(plain), plain, given)
 
     def to_json(self, values: Mapping[str, Any]) -> JsonObject:
@@ -384,7 +383,8 @@ class SchemaParameters(JsonParameters):
         return plain
 
 
-def _dotted(location: Any) -> str:
+def dotted(location: Any) -> str:
+    """Where something is wrong with arguments."""
     if isinstance(location, str):
         return location or "arguments"
     return ".".join(str(part) for part in location) or "arguments"
@@ -393,8 +393,7 @@ def _dotted(location: Any) -> str:
 # --- docstrings ---------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class DocString:
+class DocString(NamedTuple):
     """What a docstring says, in the form a model is told it."""
 
     description: str

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import hitl
-from hitl import Attachment, ChatMessage, ReActAgent, ReplyCutShort, TokenLimitExceeded, tool
+from hitl import Attachment, ChatMessage, MaxStepsExceeded, ReActAgent, ReplyCutShort, TokenLimitExceeded, tool
 from hitl.agents.limits import estimated_tokens
 from hitl.models import ModelReply, ModelRequest
 from hitl.testing import ScriptedChatClient
@@ -68,6 +68,18 @@ async def test_no_tool_of_a_reply_that_was_cut_off_runs() -> None:
     with pytest.raises(ReplyCutShort):
         await run_locally(ReActAgent(Replies(calling("drop", finish="length")), tools=[drop]), "go")
     assert ran == []
+
+
+async def test_a_model_that_paused_is_shown_what_it_said_and_goes_on() -> None:
+    client = Replies(said("I'll search for that.", "pause_turn"), said("It rained."))
+    response, state = await LocalTurn().run(ReActAgent(client).run_turn, GO, [])
+    assert [message.content for message in client.requests[-1].messages] == ["go", "I'll search for that."]
+    assert (response.content, [message.role for message in state]) == ("It rained.", ["user", "assistant", "assistant"])
+
+
+async def test_each_pause_is_one_of_the_steps_that_an_agent_may_take() -> None:
+    with pytest.raises(MaxStepsExceeded):
+        await run_locally(ReActAgent(Replies(*[said("hm", "pause_turn")] * 3), max_steps=3), "go")
 
 
 async def test_a_turn_that_is_retried_asks_the_model_again() -> None:

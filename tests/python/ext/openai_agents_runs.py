@@ -55,6 +55,19 @@ class Says(Model):
         raise NotImplementedError
 
 
+class Once(Says):
+    """Has one call made, of whatever kind, and repeats what came of it."""
+
+    def __init__(self, call: Any) -> None:
+        super().__init__()
+        self.call = call
+
+    async def get_response(self, system_instructions: Any, input: Any, *asked: Any, **more: Any) -> Any:
+        outputs = [item["output"] for item in input if isinstance(item, dict) and "output" in item]
+        output = [assistant_message(str(outputs[0]))] if outputs else [self.call]
+        return ModelResponse(output=output, usage=Usage(requests=1), response_id=None)
+
+
 class Streams(Says):
     """The same, word by word."""
 

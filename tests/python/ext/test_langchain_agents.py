@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,9 +18,10 @@ from langchain.agents.middleware import (
     wrap_model_call,
     wrap_tool_call,
 )
-from langchain_core.messages import AIMessageChunk, BaseMessage, ToolMessage
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from langchain_core.tools import tool
+from langgraph.graph import START, MessagesState, StateGraph
 from pydantic import BaseModel, field_validator
 
 import hitl
@@ -387,6 +388,51 @@ async def test_what_a_model_says_is_shown_once_as_it_says_it() -> None:
     later = [event.data["delta"] async for event in again if event.type == "message.delta"]
     assert (first, later) == ([], [{"content": "one "}, {"content": "two"}])
     assert again.result.output == "one two"
+
+
+class Cut(Says):
+    """One whose stream ends in the middle, with or without a reason."""
+
+    reason: str | None = None
+
+    async def _astream(self, messages: list[BaseMessage], *args: Any, **options: Any) -> AsyncIterator[Any]:
+        for chunk in self._stream(messages):
+            yield chunk
+
+    def _stream(self, messages: list[BaseMessage], *args: Any, **options: Any) -> Iterator[Any]:
+        if self.rounds and not any(isinstance(message, AIMessage) for message in messages):
+            for piece in ('{"cents": ', "5"):
+                yield _chunk("", {"name": "pay", "args": piece, "id": "c1", "index": 0})
+            yield _chunk("", reason=self.reason)
+        else:
+            yield _chunk("half of it", reason=self.reason)
+
+
+def _chunk(text: str, *calls: Any, reason: str | None = None) -> ChatGenerationChunk:
+    metadata = {"model_provider": "openai", **({} if reason is None else {"finish_reason": reason})}
+    return ChatGenerationChunk(message=AIMessageChunk(text, tool_call_chunks=list(calls), response_metadata=metadata))
+
+
+@pytest.mark.parametrize("is_plain", [True, False], ids=["in a thread", "on the loop"])
+async def test_of_a_stream_that_ends_before_its_model_nothing_is_kept(is_plain: bool) -> None:
+    """The model is asked for the whole at once, as LangChain would have."""
+    model = Cut(rounds=[])
+
+    def plain(state: MessagesState) -> Any:
+        return {"messages": [model.invoke(state["messages"])]}
+
+    async def asynchronous(state: MessagesState) -> Any:
+        return {"messages": [await model.ainvoke(state["messages"])]}
+
+    graph = StateGraph(MessagesState).add_node("say", plain if is_plain else asynchronous).add_edge(START, "say")
+    assert (await hitl.run(graph.compile(), "go")).output == "[]"
+
+
+async def test_half_a_call_is_not_made() -> None:
+    effects: Effects = []
+    agent = payer(effects, model=Cut(rounds=[[("pay", {"cents": 500})]], reason="length"), middleware=[])
+    assert (await hitl.run(agent, "go")).status == "idle"
+    assert effects == []
 
 
 async def test_usage_is_counted_and_kept() -> None:

@@ -29,7 +29,7 @@ from openai.types.responses.response_output_item import McpApprovalRequest
 
 import hitl
 from hitl.ext.openai_agents import as_agent
-from tests.python.ext.openai_agents_runs import APPROVE, Says, payer, proved
+from tests.python.ext.openai_agents_runs import APPROVE, Once, Says, payer, proved
 from tests.python.support.mcp_over_http import mcp_over_http
 from tests.python.support.prefixes import Effects
 from tests.python.support.served import ROOT
@@ -125,7 +125,7 @@ async def test_a_server_is_connected_by_whoever_needs_it_and_keeps_no_turn_from_
     asked = await hitl.run(librarian(), "go")
     assert asked.status == "interrupted", asked.error
     (question,) = asked.interrupts
-    assert (question.tool_name, question.tool_args) == ("write", {"line": "a"})
+    assert (question.tool_name, question.tool_args) == ("write", {"line": "a", "times": 1})
 
     agent = librarian()
     state = hitl.RunState.from_string(agent, asked.state.to_string())
@@ -205,22 +205,6 @@ def editor(effects: Effects, **options: Any) -> Agent[Any]:
         id="p", type="apply_patch_call", call_id="p1", status="completed", operation=operation
     )
     return Agent(name="editor", model=Once(made), tools=[ApplyPatchTool(editor=Editor(), **options)])
-
-
-class Once(Says):
-    """Has one call made, and repeats what came of it."""
-
-    def __init__(self, call: Any) -> None:
-        super().__init__()
-        self.call = call
-
-    async def get_response(self, system_instructions: Any, input: Any, *asked: Any, **more: Any) -> Any:
-        from agents import ModelResponse, Usage
-        from agents.testing import assistant_message
-
-        outputs = [item["output"] for item in input if isinstance(item, dict) and "output" in item]
-        output = [assistant_message(str(outputs[0]))] if outputs else [self.call]
-        return ModelResponse(output=output, usage=Usage(requests=1), response_id=None)
 
 
 @pytest.mark.parametrize("make", [shell, typist, editor])

@@ -30,6 +30,7 @@ from hitl.ext.strands import as_agent
 from hitl.ext.strands.messages import history_of, turn_of
 from hitl.testing import HitlServer
 from tests.python.ext.strands_runs import APPROVE, Speaking, payer, proved, proved_text, says
+from tests.python.support.local import LocalTurn
 from tests.python.support.prefixes import Effects
 
 # -- runs --------------------------------------------------------------------------------------------------------------
@@ -398,6 +399,33 @@ def test_outside_of_turns_everything_is_as_it_was() -> None:
 
 async def hitl_run(agent: Agent) -> None:
     assert (await hitl.run(agent, "go")).status == "interrupted"
+
+
+@pytest.mark.parametrize("arguments", [{"force": True}, {"force": "true"}, {"force": 1}, {}], ids=str)
+async def test_rules_see_what_a_tool_would_run_with(arguments: dict[str, Any]) -> None:
+    drops: list[Any] = []
+
+    @tool
+    def drop(force: bool = True) -> str:
+        """Drop.
+
+        Args:
+            force: whatever is in the way.
+        """
+        drops.append(force)
+        return "dropped"
+
+    def rule(request: Any) -> Any:
+        kind = "reject" if request["payload"]["tool_args"]["force"] is True else "approve"
+        return {"type": kind, "by": "policy"}
+
+    loaded = load(Agent(says([("drop", arguments)]), name="dropper", tools=[drop]))
+    start = {"at": 1, "entry": "start", "code": "code-1", "python": "3.11", "policy": True}
+    local = LocalTurn(agent=loaded.name, journal=[start])
+    local.port.decide_at_once = rule
+    await local.run(loaded.run, ChatMessage.user_message(content="go"), [])
+    await local.end()
+    assert drops == []
 
 
 async def test_an_unnamed_agent_has_a_name_for_rules() -> None:

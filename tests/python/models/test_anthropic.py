@@ -15,6 +15,7 @@ import pytest
 from hitl.messages import ChatMessage
 from hitl.models import AnthropicChatClient, Delta, InvalidSettings, ModelReply, ResponseFormat
 from hitl.models.anthropic_messages import MOST_TOKENS
+from hitl.models.anthropic_wire import MessageBuilder, conversation_to_wire
 from hitl.models.provider import ModelNotConfigured
 from hitl.models.replies import IncompleteReply
 from tests.python.models.asking import ask_in_a_child, prepare_without_a_thread, request
@@ -210,6 +211,13 @@ async def test_thoughts_alone_and_those_of_another_provider_are_not_sent(
         (message["role"], [block["text"] for block in message["content"]])
         for message in server.received[1].body["messages"]
     ] == [("user", ["hi", "well?"]), ("assistant", ["So."]), ("user", ["go on"])]
+
+
+def test_what_a_tool_of_the_providers_had_begun_is_sent_back_alone() -> None:
+    builder = MessageBuilder()
+    search = {"type": "server_tool_use", "id": "srv_1", "name": "web_search", "input": {"query": "rain"}}
+    builder.add_message({"content": [search], "stop_reason": "pause_turn", "usage": {}})
+    assert conversation_to_wire([builder.finish().message])[1] == [{"role": "assistant", "content": [search]}]
 
 
 @pytest.mark.parametrize(

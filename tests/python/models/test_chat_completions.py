@@ -192,6 +192,16 @@ async def test_a_stream_that_ends_early_is_no_reply_and_is_asked_for_again_unles
     assert deltas == [{"content": "Hel"}]
 
 
+async def test_a_reply_that_a_gateway_says_broke_off_is_none_and_is_asked_for_again_unless_somebody_read_it(
+    server: ChatCompletionsServer, client: OpenAIChatClient
+) -> None:
+    broken = Reply("The answer is", finish_reason="error")
+    server.replies = [broken, Reply("The answer is 42."), broken]
+    assert (await client.complete(request())).message.content == "The answer is 42."
+    with pytest.raises(IncompleteReply, match="broke off"):
+        await client.complete(request(deltas=[]))
+
+
 async def test_gateways_that_number_every_call_zero_are_understood(
     server: ChatCompletionsServer, client: OpenAIChatClient
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hitl.messages import ChatMessage
 from hitl.models import Delta, InvalidSettings, ModelReply, OpenAIResponsesClient, ResponseFormat
 from hitl.models.replies import IncompleteReply
+from hitl.models.responses_wire import ResponseBuilder
 from tests.python.models.asking import request
 from tests.python.support.local import LocalTurn
 from tests.python.support.model_server import API_KEY, Failure, Stream
@@ -277,6 +278,21 @@ async def test_a_rate_limit_is_waited_for_and_tried_again(
     await once.aclose()
     server.replies = [Failure(429, "slow down", {"retry-after-ms": "1"}), Reply([text("ok")])]
     assert (await client.complete(request(deltas=[]))).message.content == "ok"
+
+
+@pytest.mark.parametrize("status", ["queued", "in_progress", "cancelled"])
+def test_a_response_that_is_not_over_is_no_reply(status: str) -> None:
+    builder = ResponseBuilder()
+    builder.add_response({"id": "r", "status": status, "output": []})
+    with pytest.raises(IncompleteReply, match=status):
+        builder.finish()
+
+
+def test_a_reason_that_nobody_knows_yet_cuts_a_reply_short_too() -> None:
+    builder = ResponseBuilder()
+    said = {"type": "message", "content": [{"type": "output_text", "text": "half"}]}
+    builder.add_response({"id": "r", "status": "incomplete", "incomplete_details": {"reason": "new"}, "output": [said]})
+    assert builder.finish().finish_reason == "length"
 
 
 BROKEN = {

@@ -20,6 +20,7 @@ from hitl import _core
 from hitl.decisions import DecisionKind
 from hitl.errors import InterruptExpired, ToolRejected
 from hitl.ext.gating import ForeignCall, GateOptions, approve
+from hitl.ext.langgraph.arguments import shown
 from hitl.ext.langgraph.inside import Approvals, own_tool_of, tool_of
 from hitl.turn.runtime import Turn
 
@@ -107,16 +108,19 @@ async def _decide(
     approvals: Approvals,
 ) -> dict[str, Any]:
     """One decision, in LangChain's words."""
-    options: GateOptions = {**options_of(own_tool_of(call["name"])), "allowed_decisions": allowed}
+    tool = own_tool_of(call["name"])
+    options: GateOptions = {**options_of(tool), "allowed_decisions": allowed}
     options.pop("description", None)  # the middleware has words for it
     if description:
         options["description"] = description
+    arguments, is_run = shown(tool, call["args"])
     foreign = ForeignCall(
         tool_name=call["name"],
-        arguments=call["args"],
+        arguments=arguments,
         call_id=call["id"],
         args_schema=schema,
         options=options,
+        is_run=is_run,
     )
     try:
         given = await approve(turn, foreign, required=True)
@@ -128,8 +132,8 @@ async def _decide(
     if given is not None and given.responded:
         text = given.response if isinstance(given.response, str) else json.dumps(given.response)
         return {"type": "respond", "message": text}
-    args = call["args"] if given is None else given.args
-    approvals.add(call["id"], call["name"], args)
+    args = given.args if given is not None and given.edited else call["args"]
+    approvals.add(call["id"], call["name"], args, judged=tool is not None)
     if given is not None and given.edited:
         return {"type": "edit", "edited_action": {"name": call["name"], "args": args}}
     return {"type": "approve"}

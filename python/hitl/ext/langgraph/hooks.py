@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import copy
 import functools
 import types
 import uuid
@@ -53,7 +54,11 @@ def _wrap_nodes() -> None:
 
 def _wrap_graphs() -> None:
     """Where a plain function of a turn runs a graph, the turn's loop does it: the nodes of that are steps as well."""
-    invoke = Pregel.invoke
+    _let_the_loop_invoke(Pregel)
+
+
+def _let_the_loop_invoke(kind: Any) -> None:
+    invoke = kind.invoke
 
     @functools.wraps(invoke)
     def invoke_(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -61,11 +66,14 @@ def _wrap_graphs() -> None:
             return invoke(self, *args, **kwargs)
         return current_turn("invoke()").run_sync("invoke()", lambda: self.ainvoke(*args, **kwargs))
 
-    Pregel.invoke = invoke_  # type: ignore[method-assign]
+    kind.invoke = invoke_
 
 
 def _wrap_tools() -> None:
-    execute = _original(ToolNode, "_execute_tool_async")
+    """A call is made in `_execute_tool_async` alone: of a plain function's calls of a node too, and of those that a
+    plain function is wrapped around, which runs in a thread as plain middleware does."""
+    execute, run_one = _original(ToolNode, "_execute_tool_async"), _original(ToolNode, "_arun_one")
+    _let_the_loop_invoke(ToolNode)
 
     @functools.wraps(execute)
     async def execute_(self: ToolNode, request: Any, input_type: Any, config: Any) -> Any:
@@ -73,7 +81,16 @@ def _wrap_tools() -> None:
             return await execute(self, request, input_type, config)
         return await call_tool(lambda made, given: execute(self, made, input_type, given), request, config)
 
+    @functools.wraps(run_one)
+    async def run_one_(self: ToolNode, *args: Any, **kwargs: Any) -> Any:
+        plain = self._wrap_tool_call
+        if plain is not None and self._awrap_tool_call is None and on_loop():
+            self = copy.copy(self)
+            self._awrap_tool_call = functools.partial(_in_thread, "wrap_tool_call", plain)
+        return await run_one(self, *args, **kwargs)
+
     ToolNode._execute_tool_async = execute_  # type: ignore[method-assign]
+    ToolNode._arun_one = run_one_  # type: ignore[method-assign]
 
 
 def _wrap_models() -> None:
@@ -179,8 +196,13 @@ async def wrap_in_thread(name: str, middleware: Any, request: Any, handler: Any)
     plain = getattr(middleware, plain_name)
     if not on_loop() or getattr(plain, "__func__", plain) is missing:
         return await refuse(middleware, request, handler)
-    turn = current_turn(plain_name)
-    return await call_blocking(turn, plain, request, lambda made: turn.run_sync(plain_name, lambda: handler(made)))
+    return await _in_thread(plain_name, plain, request, handler)
+
+
+async def _in_thread(name: str, plain: Any, request: Any, handler: Any) -> Any:
+    """A plain function around what the loop does."""
+    turn = current_turn(name)
+    return await call_blocking(turn, plain, request, lambda made: turn.run_sync(name, lambda: handler(made)))
 
 
 _wrap_nodes()

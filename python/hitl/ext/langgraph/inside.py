@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections import Counter
-from typing import Any
+from typing import Any, Final
 from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
 from weakref import WeakKeyDictionary
 
@@ -43,14 +43,19 @@ class Approvals:
     def __init__(self) -> None:
         self._digests: dict[str, str] = {}
 
-    def add(self, call_id: str, name: str, args: Any) -> None:
-        """A call with these arguments was approved."""
-        self._digests[call_id] = _digest(name, args)
+    def add(self, call_id: str, name: str, args: Any, *, judged: bool) -> None:
+        """A call with these arguments was approved. ``judged``: by the rules too, with what would run."""
+        self._digests[call_id] = _digest(name, args) + ("" if judged else _UNJUDGED)
 
     def hold(self, call_id: str | None, name: str, args: Any) -> bool:
         """Whether exactly this call was."""
         known = None if call_id is None else self._digests.get(call_id)
-        return known is not None and known == _digest(name, args)
+        return known is not None and known.removesuffix(_UNJUDGED) == _digest(name, args)
+
+    def is_unjudged(self, call_id: str | None) -> bool:
+        """Whether the rules have seen only what its model wrote: a tool that is not known where people are asked may
+        make something else of it."""
+        return call_id is not None and self._digests.get(call_id, "").endswith(_UNJUDGED)
 
     def to_json(self) -> dict[str, str]:
         """All of them, for the outcome of the node that asked."""
@@ -61,16 +66,19 @@ class Approvals:
         self._digests.update(stored)
 
 
+_UNJUDGED: Final = " as written"
+
+
 def _digest(name: str, args: Any) -> str:
     return f"{name} {_core.digest(args)}"
 
 
-_approvals: WeakKeyDictionary[Turn, Approvals] = WeakKeyDictionary()
+_approvals: WeakKeyDictionary[Turn, dict[str | None, Approvals]] = WeakKeyDictionary()
 
 
 def approvals_of(turn: Turn) -> Approvals:
-    """The approved calls of a turn."""
-    return _approvals.setdefault(turn, Approvals())
+    """The approved calls of the agent that works in this context: the model of another may name a call alike."""
+    return _approvals.setdefault(turn, {}).setdefault(agent_name.get(), Approvals())
 
 
 tools_var: contextvars.ContextVar[dict[str, Any]] = contextvars.ContextVar("hitl_langgraph_tools")

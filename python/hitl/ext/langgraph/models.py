@@ -1,4 +1,4 @@
-"""Requests to chat models as steps: what a model said is what it said, in every replay; it is shown as it is said."""
+"""Requests to chat models as steps: what a model said is what it said, in every replay."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ import functools
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
-from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, GenerationChunk, LLMResult
-from langchain_core.tracers._streaming import _StreamingCallbackHandler
+from langchain_core.outputs import ChatGeneration, LLMResult
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 from hitl.ext.langgraph.messages import recorded
+from hitl.ext.langgraph.streamed import Reader, with_reader
 from hitl.ext.langgraph.wire import from_wire, to_wire
 from hitl.ext.versions import reading
-from hitl.turn.places import StepScope, place_var
+from hitl.turn.places import place_var
 from hitl.turn.retrying import Retries, is_transient, run
 from hitl.turn.runtime import Turn, agent_name, call_blocking, current_turn
 
@@ -28,7 +27,6 @@ DEFAULT_RETRIES = Retries(0, "raise", is_transient)
 """LangChain's models try again themselves, and its middleware falls back to others: errors are theirs first."""
 
 retries_var: contextvars.ContextVar[Retries] = contextvars.ContextVar("hitl_langgraph_retries", default=DEFAULT_RETRIES)
-stream_var: contextvars.ContextVar[bool] = contextvars.ContextVar("hitl_langgraph_stream", default=True)
 
 
 def is_asking() -> bool:
@@ -49,8 +47,12 @@ async def ask_model(
     turn = current_turn("a model")
 
     async def body() -> dict[str, Any]:
-        shown = _with_reader(callbacks, turn)
-        return _to_journal(await generate(model, [messages], stop, shown, **options))
+        shown, reader = with_reader(callbacks, turn)
+        made = await generate(model, [messages], stop, shown, **options)
+        if reader is not None and reader.is_cut(made):
+            # As LangChain would have asked by itself; half of it is shown, and none of that is kept.
+            made, reader = await generate(model, [messages], stop, callbacks, **options), None
+        return _to_journal(made, reader)
 
     return await _record(turn, model, messages, options, body)
 
@@ -67,9 +69,12 @@ def ask_model_in_thread(
     turn = current_turn("a model")
 
     async def body() -> dict[str, Any]:
-        shown = _with_reader(callbacks, turn)
+        shown, reader = with_reader(callbacks, turn)
         made: LLMResult = await call_blocking(turn, lambda: generate(model, [messages], stop, shown, **options))
-        return _to_journal(made)
+        if reader is not None and reader.is_cut(made):  # as above
+            made = await call_blocking(turn, lambda: generate(model, [messages], stop, callbacks, **options))
+            reader = None
+        return _to_journal(made, reader)
 
     return turn.run_sync("a model", lambda: _record(turn, model, messages, options, body))
 
@@ -130,7 +135,9 @@ def _all_may_have(kind: Any, attribute: str) -> bool:
 _ASKED: Final = getattr(BaseModel, "__getattr__", None)
 
 
-def _to_journal(result: LLMResult) -> dict[str, Any]:
+def _to_journal(result: LLMResult, reader: Reader | None) -> dict[str, Any]:
+    if reader is not None:
+        reader.take_out_halves(result)
     generations = [
         {"message": to_wire(each.message), "info": to_jsonable_python(each.generation_info, fallback=repr)}
         for each in result.generations[0]
@@ -148,57 +155,3 @@ def _from_journal(native: Any) -> LLMResult:
         for each in native["generations"]
     ]
     return LLMResult(generations=[list(generations)], llm_output=native["llm_output"])
-
-
-# -- showing -----------------------------------------------------------------------------------------------------------
-
-
-def _with_reader(callbacks: Any, turn: Turn) -> Any:
-    """The callbacks of a request, and one that shows the words of the agent that people talk to."""
-    place = place_var.get()
-    if not stream_var.get() or place is None or _is_in_tool(place.step):
-        return callbacks
-    reader = _Reader(turn)
-    if callbacks is None or isinstance(callbacks, list):
-        return [*(callbacks or []), reader]
-    copied = callbacks.copy()
-    copied.add_handler(reader, inherit=False)
-    return copied
-
-
-def _is_in_tool(scope: StepScope | None) -> bool:
-    while scope is not None and scope.kind != "tool":
-        scope = scope.outer
-    return scope is not None
-
-
-class _Reader(AsyncCallbackHandler, _StreamingCallbackHandler[Any]):
-    """Asks the model to say its words one by one, and shows them."""
-
-    run_inline = True
-    ignore_chat_model = True
-    """It wants no beginnings: for those LangChain would make one text of the whole conversation, at each request."""
-
-    def __init__(self, turn: Turn) -> None:
-        self._turn = turn
-
-    async def on_llm_new_token(
-        self,
-        token: str | list[str | dict[str, Any]],
-        *,
-        chunk: GenerationChunk | ChatGenerationChunk | None = None,
-        **_: Any,
-    ) -> None:
-        text = token if isinstance(token, str) else "".join(_texts(token))
-        if text:
-            self._turn.delta({"content": text})
-
-    def tap_output_aiter(self, run_id: Any, output: Any) -> Any:
-        return output
-
-    def tap_output_iter(self, run_id: Any, output: Any) -> Any:
-        return output
-
-
-def _texts(blocks: list[str | dict[str, Any]]) -> list[str]:
-    return [block if isinstance(block, str) else str(block.get("text", "")) for block in blocks]

@@ -57,10 +57,10 @@ async def run_task(
         outcome: dict[str, Any] = await turn.run_step(
             "step", task.name, body, key=_key(task), only_steps=_calls_tools(task)
         )
+        approvals_of(turn).update(outcome.get("approved", {}))
     finally:
         if token is not None:
             agent_name.reset(token)
-    approvals_of(turn).update(outcome.get("approved", {}))
     if "to_parent" in outcome:
         with reading("langgraph"):
             to_parent = from_wire(outcome["to_parent"])

@@ -20,7 +20,8 @@ from hitl.ext.langgraph import hooks as hooks  # lets turns in
 from hitl.ext.langgraph.inside import graph_name_var, next_uuid, tools_var
 from hitl.ext.langgraph.keeping import MESSAGES, PastTurns, TurnSaver, reply_of, turn_of
 from hitl.ext.langgraph.messages import prompt_of
-from hitl.ext.langgraph.models import retries_var, stream_var
+from hitl.ext.langgraph.models import retries_var
+from hitl.ext.langgraph.streamed import stream_var
 from hitl.ext.langgraph.tracing import next_run_id
 from hitl.messages import ChatMessage
 from hitl.turn.retrying import Retries, Transient, check_retries, is_transient

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any, Final
 
 from langchain_core.messages import ToolMessage
@@ -16,6 +17,7 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from hitl.decisions import Approval
 from hitl.errors import InterruptExpired, ToolRejected
 from hitl.ext.gating import ForeignCall, approve, edit_note
+from hitl.ext.langgraph.arguments import shown
 from hitl.ext.langgraph.asking import args_schema_of, options_of
 from hitl.ext.langgraph.inside import Approvals, approvals_of
 from hitl.ext.langgraph.nodes import until_answered
@@ -35,10 +37,9 @@ async def call_tool(execute: Execute, request: ToolCallRequest, config: Any) -> 
         return await execute(request, config)  # no such tool: the model is told
     call_id = call["id"] or call["name"]
     approved = approvals_of(turn).hold(call["id"], call["name"], call["args"])
-    if not approved:
-        foreign = _foreign(request, call_id)
+    if not approved or approvals_of(turn).is_unjudged(call["id"]):
         try:
-            given = await _ask_rules(turn, request, foreign)
+            given = await _ask_rules(turn, request, call_id)
         except (ToolRejected, InterruptExpired) as no:
             return ToolMessage(str(no), name=call["name"], tool_call_id=call_id, status="error")
         if given is not None and given.responded:
@@ -46,7 +47,7 @@ async def call_tool(execute: Execute, request: ToolCallRequest, config: Any) -> 
         if given is not None and given.edited:
             request = request.override(tool_call={**call, "args": given.args})
             note = edit_note(given.args)
-        approved = given is not None
+        approved = approved or given is not None
     name, args = request.tool_call["name"], request.tool_call["args"]
 
     async def body() -> Any:
@@ -72,17 +73,15 @@ async def call_tool(execute: Execute, request: ToolCallRequest, config: Any) -> 
     return _noted(_from_journal(recorded, name, call_id), note)
 
 
-async def _ask_rules(turn: Turn, request: ToolCallRequest, call: ForeignCall) -> Approval | None:
-    if not turn.has_rules_for(call.tool_name, call.arguments, call.question_key, call.step_key):
+async def _ask_rules(turn: Turn, request: ToolCallRequest, call_id: str) -> Approval | None:
+    if not turn.may_have_rules:
         return None
-    schema = args_schema_of(request.tool)
-    options = options_of(request.tool)
-    asked = ForeignCall(call.tool_name, call.arguments, call.call_id, args_schema=schema, options=options)
-    return await approve(turn, asked, required=False)
-
-
-def _foreign(request: ToolCallRequest, call_id: str) -> ForeignCall:
-    return ForeignCall(request.tool_call["name"], request.tool_call["args"], call_id)
+    name, (arguments, is_run) = request.tool_call["name"], shown(request.tool, request.tool_call["args"])
+    call = ForeignCall(name, arguments, call_id, is_run=is_run)
+    if not turn.has_rules_for(name, arguments, call.question_key, call.step_key):
+        return None
+    schema, options = args_schema_of(request.tool), options_of(request.tool)
+    return await approve(turn, replace(call, args_schema=schema, options=options), required=False)
 
 
 def _to_journal(result: Any) -> Any:

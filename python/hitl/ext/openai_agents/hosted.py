@@ -21,7 +21,8 @@ _ALLOWED: tuple[DecisionKind, ...] = ("approve", "reject")
 
 
 def gated(tool: HostedMCPTool) -> HostedMCPTool:
-    """The tool, of whose calls the turn decides. A function of the program's that does is asked once."""
+    """The tool, of whose calls the turn decides. A function of the program's that does is asked once, about what the
+    rules let through."""
     gate: Any = _Gate(tool)
     return replace(tool, on_approval_request=gate)
 
@@ -34,19 +35,19 @@ class _Gate:
 
     async def __call__(self, request: MCPToolApprovalRequest) -> dict[str, Any]:
         turn, item = current_turn(), request.data
-        callback = self.tool.on_approval_request
-        if callback is None:
-            return await _question(turn, item, agent_name.get() or "agent")
-        decided = callback
+        decided = self.tool.on_approval_request
+        verdict = await _question(turn, item, agent_name.get() or "agent", required=decided is None)
+        if decided is None or not verdict["approve"]:
+            return verdict
 
         async def body() -> dict[str, Any]:
-            said = decided(request)
-            return dict(said if not asyncio.iscoroutine(said) else await said)  # type: ignore[arg-type]
+            made = decided(request)
+            return dict(made if not asyncio.iscoroutine(made) else await made)  # type: ignore[arg-type]
 
-        verdict: dict[str, Any] = await turn.run_step(
+        said: dict[str, Any] = await turn.run_step(
             "policy", f"{item.name}.on_approval_request", body, key=f"on_approval_request:{item.id}"
         )
-        return verdict
+        return said
 
 
 def ask_at_once(turn: Turn, agent: str, response: ModelResponse, tools: list[Tool]) -> None:
@@ -60,18 +61,18 @@ def ask_at_once(turn: Turn, agent: str, response: ModelResponse, tools: list[Too
         if getattr(item, "type", None) == _REQUEST:
             gate = gates.get(getattr(item, "server_label", None))
             if isinstance(gate, _Gate) and gate.tool.on_approval_request is None:
-                _question(turn, item, agent)
+                _question(turn, item, agent, required=True)
 
 
-def _question(turn: Turn, item: Any, agent: str) -> asyncio.Task[dict[str, Any]]:
+def _question(turn: Turn, item: Any, agent: str, *, required: bool) -> asyncio.Task[dict[str, Any]]:
     asked = memory_of(turn).asked
     place = call_place(item.id)
     if place not in asked:
-        asked[place] = asyncio.create_task(_ask(turn, item, agent))
+        asked[place] = asyncio.create_task(_ask(turn, item, agent, required))
     return asked[place]
 
 
-async def _ask(turn: Turn, item: Any, agent: str) -> dict[str, Any]:
+async def _ask(turn: Turn, item: Any, agent: str, required: bool) -> dict[str, Any]:
     agent_name.set(agent)
     arguments = read_arguments(item.arguments)
     call = ForeignCall(
@@ -83,7 +84,7 @@ async def _ask(turn: Turn, item: Any, agent: str) -> dict[str, Any]:
         options={"allowed_decisions": _ALLOWED},
     )
     try:
-        await approve(turn, call, required=True)
+        await approve(turn, call, required=required)
     except REFUSALS as no:
         return {"approve": False, "reason": str(no)}
     return {"approve": True}

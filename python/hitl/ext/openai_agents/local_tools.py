@@ -22,10 +22,11 @@ from agents import (
 from agents.editor import ApplyPatchOperation, ApplyPatchResult
 from pydantic_core import to_jsonable_python
 
+from hitl import _core
 from hitl.decisions import DecisionKind
 from hitl.ext.gating import ForeignCall, approve
 from hitl.ext.openai_agents.calls import REFUSALS
-from hitl.ext.openai_agents.memory import call_place, memory_of
+from hitl.ext.openai_agents.memory import call_place, memory_of, step_path
 from hitl.turn.runtime import current_turn
 
 LocalTool: TypeAlias = ShellTool | ApplyPatchTool | CustomTool | LocalShellTool
@@ -68,6 +69,8 @@ def _with_gate(tool: Any, show: Callable[[Any], dict[str, Any]], changed: dict[s
             refused[call_id] = str(no)
             return True
         memory_of(turn).given[call_place(call_id)] = given
+        if given is not None and isinstance(tool, ApplyPatchTool):
+            memory_of(turn).patches.add((step_path(), _core.digest(show(asked))))
         return decides_itself
 
     async def on_approval(context: Any, item: Any) -> Any:
@@ -183,14 +186,16 @@ class _Editor:
             made = await _result_of(getattr(self._tool.editor, method)(operation))
             return dataclasses.asdict(made) if isinstance(made, ApplyPatchResult) else made
 
-        recorded = await current_turn().run_step(
+        turn, shown = current_turn(), _operation(operation)
+        let = (step_path(), _core.digest(shown)) in memory_of(turn).patches
+        recorded = await turn.run_step(
             "tool",
             self._tool.name,
             body,
             key=f"tool:{method}:{operation.path}",
-            arguments=_operation(operation),
-            once=self._tool.needs_approval is not False,
-            shown=_operation(operation),
+            arguments=shown,
+            once=let or self._tool.needs_approval is not False,
+            shown=shown,
         )
         return ApplyPatchResult(**recorded) if isinstance(recorded, dict) else recorded
 

@@ -137,10 +137,13 @@ class _Connection:
             await asyncio.wait({before.task})  # it leaves the server as it found it
         try:
             await server.connect()  # type: ignore[no-untyped-call]
-        except Exception as error:  # noqa: BLE001  (it belongs to whoever waits for the connection)
-            self.ready.set_exception(error)
+        except BaseException as error:  # it belongs to whoever waits for the connection
+            is_error = isinstance(error, Exception)
+            self.ready.set_exception(error if is_error else ConnectionError(f"{server.name}: connecting was cancelled"))
             self.ready.exception()  # seen: a cancelled caller must not leave a complaint at exit
-            return
+            if is_error:
+                return
+            raise
         self.ready.set_result(None)
         try:
             await self.closing.wait()

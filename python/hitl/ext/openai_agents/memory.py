@@ -40,6 +40,10 @@ class TurnMemory:
     given: dict[CallPlace, Approval | None] = field(default_factory=dict)
     """What was decided about calls; None: nobody had to be asked."""
 
+    patches: set[tuple[str, str]] = field(default_factory=set)
+    """What a person let patches change: the path of the step that their run is in, and the digest of the operation. Of
+    which call that is, the SDK does not say when it is made."""
+
     notes: dict[CallPlace, str] = field(default_factory=dict)
     """What the model is told beside the result of a call."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextvars
 import json
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from pydantic import ValidationError
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry
@@ -70,7 +70,8 @@ class GatedToolset(WrapperToolset[Any]):
             return await super().call_tool(name, tool_args, ctx, tool)
         kind = (tool.tool_def.metadata or {}).get(_KIND)
         if kind == "external":
-            return await put_question(tool.tool_def, _shown(tool, tool_args, ctx), ctx.tool_call_id or name, None)
+            shown = _shown(tool, tool_args, ctx).arguments
+            return await put_question(tool.tool_def, shown, ctx.tool_call_id or name, None)
         required = kind == "unapproved" and not ctx.tool_call_approved
         asked: dict[str, Any] | None = None
         note: str | None = None
@@ -90,7 +91,7 @@ class GatedToolset(WrapperToolset[Any]):
                     raise  # it was told of the yes, and asks all the same
                 required, asked = True, wanted.metadata
             except CallDeferred as wanted:
-                shown = _shown(tool, tool_args, ctx)
+                shown = _shown(tool, tool_args, ctx).arguments
                 return await put_question(tool.tool_def, shown, ctx.tool_call_id or name, wanted.metadata, wanted.kind)
 
     async def _approved(
@@ -104,7 +105,7 @@ class GatedToolset(WrapperToolset[Any]):
         if not required and not current_turn().may_have_rules:
             return None
         shown, call_id = _shown(tool, arguments, ctx), ctx.tool_call_id or tool.tool_def.name
-        return await ask_about(tool.tool_def, shown, call_id, required, said)
+        return await ask_about(tool.tool_def, shown.arguments, call_id, required, said, is_run=shown.is_run)
 
 
 class ServersTools(WrapperToolset[Any]):
@@ -131,8 +132,11 @@ async def ask_about(
     call_id: str,
     required: bool,
     metadata: dict[str, Any] | None,
+    *,
+    is_run: bool = True,
 ) -> Approval | None:
-    """Whether a call may be made. A no is an ``ApprovalRequired`` that is denied once it is collected."""
+    """Whether a call may be made; ``is_run``: as of a ``ForeignCall``. A no is an ``ApprovalRequired`` that is denied
+    once it is collected."""
     own = {name: value for name, value in (tool.metadata or {}).items() if name not in (OPTIONS, _KIND, _SOURCE)}
     said = {name: value for name, value in (metadata or {}).items() if name != OPTIONS}
     call = ForeignCall(
@@ -143,6 +147,7 @@ async def ask_about(
         source=(tool.metadata or {}).get(_SOURCE),
         options=cast(GateOptions, {**_options(tool.metadata), **_options(metadata)}),
         metadata=_plain({**own, **said}) or None,
+        is_run=is_run,
     )
     try:
         return await approve(current_turn(), call, required=required)
@@ -182,17 +187,42 @@ def _marked(tool: ToolsetTool[Any], marks: dict[str, Any]) -> ToolsetTool[Any]:
     return replace(tool, tool_def=replace(definition, metadata={**(definition.metadata or {}), **marks}))
 
 
-def _shown(tool: ToolsetTool[Any], arguments: dict[str, Any], ctx: RunContext[Any]) -> dict[str, Any]:
-    """The arguments as JSON that the tool's schema describes: as the model wrote them, where that is what would run."""
+class _Shown(NamedTuple):
+    """The arguments of a call as JSON that the tool's schema describes."""
+
+    arguments: dict[str, Any]
+    is_run: bool
+    """Whether they say what would run: of ``"true"`` for a boolean a rule would not tell that it is one."""
+
+
+def _shown(tool: ToolsetTool[Any], arguments: dict[str, Any], ctx: RunContext[Any]) -> _Shown:
+    """What would run, where a person who changes a part of it leaves the rest as it is. Where it would be converted
+    once more by that, or cannot be written as JSON, it is what the model wrote."""
+    made = _unwrapped(tool, to_jsonable_python(arguments, by_alias=True, fallback=repr))
+    if _becomes(tool, made, arguments, ctx):
+        return _Shown(made, True)
     call = current_call.get()
     if call is not None and call.tool_call_id == ctx.tool_call_id:
         written = call.args_as_dict()
-        try:
-            if tool.args_validator.validate_python(written, context=ctx.validation_context) == arguments:
-                return written
-        except ValidationError:
-            pass  # a hook has mended them
-    return cast(dict[str, Any], to_jsonable_python(arguments, by_alias=True))
+        if _becomes(tool, written, arguments, ctx):
+            return _Shown(written, False)
+    return _Shown(made, True)  # a hook has mended them
+
+
+def _unwrapped(tool: ToolsetTool[Any], made: dict[str, Any]) -> dict[str, Any]:
+    """Of a tool whose one parameter is a model, the schema is the model's, and so are the arguments."""
+    properties = tool.tool_def.parameters_json_schema.get("properties", {})
+    if len(made) == 1 and not made.keys() <= properties.keys():
+        (inner,) = made.values()
+        return cast(dict[str, Any], inner) if isinstance(inner, dict) else made
+    return made
+
+
+def _becomes(tool: ToolsetTool[Any], given: dict[str, Any], arguments: dict[str, Any], ctx: RunContext[Any]) -> bool:
+    try:
+        return bool(tool.args_validator.validate_python(given, context=ctx.validation_context) == arguments)
+    except ValidationError:
+        return False
 
 
 async def _read(tool: ToolsetTool[Any], given: dict[str, Any], ctx: RunContext[Any]) -> dict[str, Any]:

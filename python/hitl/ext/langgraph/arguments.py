@@ -1,0 +1,36 @@
+"""The arguments of a call: those that a model wrote, and what LangChain makes of them before a tool gets them."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import PydanticSerializationError
+
+
+class Shown(NamedTuple):
+    """What is shown of a call."""
+
+    arguments: dict[str, Any]
+    is_run: bool
+    """Whether they say what would run: of ``"true"`` for a boolean a rule would not tell that it is one."""
+
+
+def shown(tool: Any, written: dict[str, Any]) -> Shown:
+    """What would run, defaults too, where a person who changes a part of it leaves the rest as it is. Where it would be
+    converted once more by that, or cannot be written as JSON, it is what the model wrote.
+
+    A tool with a JSON Schema gets what the model wrote, and one that does not take it says so itself.
+    """
+    schema = getattr(tool, "tool_call_schema", None)
+    if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
+        return Shown(written, True)
+    try:
+        read = schema.model_validate(written)
+    except ValidationError:
+        return Shown(written, True)
+    try:
+        made = read.model_dump(mode="json", by_alias=True)
+        return Shown(made, True) if schema.model_validate(made) == read else Shown(written, False)
+    except (PydanticSerializationError, ValidationError):
+        return Shown(written, False)

@@ -1,0 +1,256 @@
+"""Rules are judged by the arguments that a tool runs with, whatever its framework makes of those that a model wrote,
+and by whichever way a call comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import pytest
+from agents import Agent as OpenAIAgent
+from agents import ApplyPatchTool, HostedMCPTool, function_tool, set_tracing_disabled
+from agents.editor import ApplyPatchResult
+from langchain.agents import create_agent
+from langchain.agents.middleware import HumanInTheLoopMiddleware
+from langchain_core.messages import AIMessage
+from langchain_core.tools import tool as langchain_tool
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode
+from openai.types.responses.response_apply_patch_tool_call import ResponseApplyPatchToolCall
+from openai.types.responses.response_output_item import McpApprovalRequest
+from pydantic import BeforeValidator
+from pydantic_ai import Agent
+
+from hitl.driver.shapes import as_agent
+from hitl.messages import ChatMessage
+from tests.python.ext import langgraph_runs, openai_agents_runs, pydantic_ai_runs
+from tests.python.support.local import PENDING, LocalTurn
+
+Drops = list[Any]
+"""What a tool was called with."""
+
+DENIED = {"type": "reject", "reason": "forced", "by": "policy"}
+
+
+@pytest.fixture(autouse=True)
+def untraced() -> None:
+    set_tracing_disabled(True)
+
+
+def no_force(request: Any) -> Any:
+    """A rule that denies what is forced; a person says what people say."""
+    if request["payload"]["tool_args"].get("force") is True:
+        return DENIED
+    return PENDING if request.get("required", True) else {"type": "approve", "by": "policy"}
+
+
+async def judged(agent: Any, rule: Callable[[Any], Any] = no_force) -> tuple[str, LocalTurn]:
+    """The reply of an agent that works under a rule. A person says yes."""
+    loaded = as_agent(agent)
+    start = {"at": 1, "entry": "start", "code": "code-1", "python": "3.11", "policy": True}
+    local = LocalTurn(agent=loaded.name, journal=[start])
+    local.port.decide_at_once = rule
+    local.port.answers = lambda request: {"type": "approve"}
+    reply, _ = await local.run(loaded.run, ChatMessage.user_message(content="go"), [])
+    await local.end()
+    return reply.content or "", local
+
+
+def pydantic_ai_agent(drops: Drops, arguments: dict[str, Any]) -> Any:
+    agent = Agent(pydantic_ai_runs.says([("drop", arguments)]), name="dropper")
+
+    @agent.tool_plain
+    def drop(force: bool = True) -> str:
+        drops.append(force)
+        return "dropped"
+
+    return agent
+
+
+def langchain_agent(drops: Drops, arguments: dict[str, Any], name: str = "dropper", **options: Any) -> Any:
+    @langchain_tool
+    def drop(force: bool = True) -> str:
+        """Drop."""
+        drops.append(force)
+        return "dropped"
+
+    return create_agent(langgraph_runs.says([("drop", arguments)]), [drop], name=name, **options)
+
+
+def reviewed_agent(drops: Drops, arguments: dict[str, Any], name: str = "dropper") -> Any:
+    """One whose middleware has a person asked, who says yes."""
+    return langchain_agent(drops, arguments, name, middleware=[HumanInTheLoopMiddleware({"drop": True})])
+
+
+def nested_agent(drops: Drops, arguments: dict[str, Any]) -> Any:
+    """The same, asked by a tool of another: what its tools are is not known where a person is asked."""
+    inner = reviewed_agent(drops, arguments)
+
+    @langchain_tool
+    async def ask() -> str:
+        """Ask."""
+        return str((await inner.ainvoke({"messages": [("user", "go")]}))["messages"][-1].text)
+
+    return create_agent(langgraph_runs.says([("ask", {})]), [ask], name="outer")
+
+
+def openai_agent(drops: Drops, arguments: dict[str, Any]) -> Any:
+    @function_tool(strict_mode=False)
+    def drop(force: bool = True) -> str:
+        drops.append(force)
+        return "dropped"
+
+    return OpenAIAgent(name="dropper", model=openai_agents_runs.Says([("drop", arguments)]), tools=[drop])
+
+
+AGENTS = [pydantic_ai_agent, langchain_agent, reviewed_agent, nested_agent, openai_agent]
+
+
+@pytest.mark.parametrize("make", AGENTS)
+@pytest.mark.parametrize("arguments", [{"force": True}, {"force": "true"}, {"force": 1}, {}], ids=str)
+async def test_what_a_framework_converts_and_fills_in_is_denied_as_what_it_becomes(
+    make: Callable[[Drops, dict[str, Any]], Any], arguments: dict[str, Any]
+) -> None:
+    drops: Drops = []
+    await judged(make(drops, arguments))
+    assert drops == []
+
+
+@pytest.mark.parametrize("make", AGENTS)
+async def test_what_no_rule_forbids_runs(make: Callable[[Drops, dict[str, Any]], Any]) -> None:
+    drops: Drops = []
+    await judged(make(drops, {"force": False}))
+    assert drops == [False]
+
+
+async def test_a_model_is_told_what_does_not_fit_where_nobody_else_can_tell() -> None:
+    said, _ = await judged(openai_agent([], {"force": "true"}))
+    assert 'drop did not run, for its arguments do not fit its schema: force: \\"true\\" is not of type' in said
+
+
+def _cents(euros: Any) -> Any:
+    return euros * 100
+
+
+async def test_a_person_is_asked_where_what_runs_cannot_be_shown() -> None:
+    """A rule cannot tell of what is converted once more when a person leaves it as it is."""
+
+    drops: Drops = []
+    agent = Agent(pydantic_ai_runs.says([("pay", {"amount": 5})]), name="payer")
+
+    @agent.tool_plain
+    def pay(amount: Annotated[int, BeforeValidator(_cents)]) -> str:
+        drops.append(amount)
+        return "paid"
+
+    _, local = await judged(agent)
+    (asked,) = [each.request for each in local.port.interrupts]
+    assert (asked["payload"]["tool_args"], asked["required"], drops) == ({"amount": 5}, True, [500])
+
+
+# -- ways that a call comes --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_plain", [True, False], ids=["plain", "async"])
+async def test_calls_of_a_tool_node_in_a_node_of_ones_own(is_plain: bool) -> None:
+    drops: Drops = []
+
+    @langchain_tool
+    def drop(force: bool) -> str:
+        """Drop."""
+        drops.append(force)
+        return "dropped"
+
+    tools = ToolNode([drop])
+    call = AIMessage("", tool_calls=[{"name": "drop", "args": {"force": True}, "id": "c1"}])
+
+    def plain(state: MessagesState) -> Any:
+        return {"messages": [call, *tools.invoke({"messages": [call]})["messages"]]}
+
+    async def asynchronous(state: MessagesState) -> Any:
+        return {"messages": [call, *(await tools.ainvoke({"messages": [call]}))["messages"]]}
+
+    node = plain if is_plain else asynchronous
+    said, _ = await judged(StateGraph(MessagesState).add_node("n", node).add_edge(START, "n").compile())
+    assert (drops, "forced" in said) == ([], True)
+
+
+async def test_calls_that_a_plain_function_is_wrapped_around() -> None:
+    drops: Drops = []
+    seen: list[str] = []
+
+    @langchain_tool
+    def drop(force: bool) -> str:
+        """Drop."""
+        drops.append(force)
+        return "dropped"
+
+    def watched(request: Any, execute: Callable[[Any], Any]) -> Any:
+        seen.append(request.tool_call["name"])
+        return execute(request)
+
+    call = AIMessage("", tool_calls=[{"name": "drop", "args": {"force": True}, "id": "c1"}])
+    tools = ToolNode([drop], wrap_tool_call=watched)
+    graph = StateGraph(MessagesState).add_node("say", lambda state: {"messages": [call]}).add_node("tools", tools)
+    said, _ = await judged(graph.add_edge(START, "say").add_edge("say", "tools").compile())
+    assert (drops, seen, "forced" in said) == ([], ["drop"], True)
+
+
+async def test_an_approved_call_lets_no_other_agents_call_pass_that_has_its_id() -> None:
+    drops: Drops = []
+
+    async def ask(agent: Any) -> Any:
+        return {"messages": (await agent.ainvoke({"messages": [("user", "go")]}))["messages"][-1:]}
+
+    def only_one(request: Any) -> Any:
+        if request["agent"] == "other":
+            return DENIED
+        return PENDING if request.get("required", True) else {"type": "approve", "by": "policy"}
+
+    one = reviewed_agent(drops, {"force": False}, name="one")
+    other = langchain_agent(drops, {"force": False}, name="other")
+
+    async def ask_one(state: MessagesState) -> Any:
+        return await ask(one)
+
+    async def ask_other(state: MessagesState) -> Any:
+        return await ask(other)
+
+    graph = StateGraph(MessagesState).add_node("one", ask_one).add_node("other", ask_other)
+    said, _ = await judged(graph.add_edge(START, "one").add_edge("one", "other").compile(), only_one)
+    assert (drops, "forced" in said) == ([False], True)
+
+
+async def test_what_a_program_says_of_a_hosted_servers_call_comes_after_the_rules() -> None:
+    config: Any = {"type": "mcp", "server_label": "db", "server_url": "http://127.0.0.1/", "require_approval": "always"}
+    asked: list[Any] = []
+
+    def approve(request: Any) -> Any:
+        asked.append(request)
+        return {"approve": True}
+
+    call = McpApprovalRequest(
+        id="r1", type="mcp_approval_request", name="drop", server_label="db", arguments='{"force": true}'
+    )
+    model = openai_agents_runs.Says([call], seen=(seen := []))
+    tools: Any = [HostedMCPTool(tool_config=config, on_approval_request=approve)]
+    await judged(OpenAIAgent(name="dropper", model=model, tools=tools))
+    (verdict,) = [item for item in seen[-1] if item.get("type") == "mcp_approval_response"]
+    assert (verdict["approve"], asked) == (False, [])
+
+
+async def test_a_patch_that_a_person_approved_for_a_rule_is_made_once() -> None:
+    class Editor:
+        def delete_file(self, operation: Any) -> ApplyPatchResult:
+            return ApplyPatchResult(status="completed", output="gone")
+
+        create_file = update_file = delete_file
+
+    operation: Any = {"type": "delete_file", "path": "a.txt"}
+    call = ResponseApplyPatchToolCall(
+        id="p", type="apply_patch_call", call_id="p1", status="completed", operation=operation
+    )
+    tools: Any = [ApplyPatchTool(editor=Editor())]
+    agent = OpenAIAgent(name="patcher", model=openai_agents_runs.Once(call), tools=tools)
+    _, local = await judged(agent, lambda request: PENDING)
+    assert [entry["step"]["name"] for entry in local.port.journal if entry["entry"] == "intent"] == ["apply_patch"]
