@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict
 
 from hitl import _core
 from hitl.decisions import DECISIONS, Approval, DecisionKind, read_allowed_decisions, read_approvers
@@ -26,6 +26,14 @@ class GateOptions(TypedDict, total=False):
     expires_in: float | timedelta
     source: str
     metadata: Mapping[str, Any]
+
+
+class JudgedArguments(NamedTuple):
+    """The arguments of a call as JSON that its tool's schema describes, for people and rules."""
+
+    arguments: dict[str, Any]
+    is_run: bool
+    """Whether they say what would run: of ``"true"`` for a boolean a rule would not tell that it is one."""
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,10 @@ def librarian(closing: ExitStack) -> Agent:
     server = StdioServerParameters(command=sys.executable, args=[str(ROOT / "tests/python/support/mcp_server.py")])
     client = MCPClient(lambda: stdio_client(server), prefix="shelf")
     agent = Agent(
-        says([("shelf_write", {"line": "a"})]), name="librarian", tools=[client], interventions=[HumanInTheLoop()]
+        says([("shelf_write", {"line": "a"})]),
+        name="librarian",
+        tools=[client],
+        interventions=[HumanInTheLoop()],
     )
     closing.callback(agent.cleanup)
     return agent
@@ -38,7 +41,7 @@ async def test_a_gated_tool_of_a_server_runs_in_another_run_than_the_one_that_as
     asked = await hitl.run(lambda: librarian(closing), "go")  # it connects in the turn, which pauses all the same
     assert asked.status == "interrupted", asked.error
     (question,) = asked.interrupts
-    assert (question.tool_name, question.tool_args) == ("shelf_write", {"line": "a"})
+    assert (question.tool_name, question.tool_args) == ("shelf_write", {"line": "a", "times": 1})
     agent = librarian(closing)
     state = hitl.RunState.from_string(agent, asked.state.to_string())
     result = await hitl.run(agent, state.edit(state.interrupts[0], {"line": "b", "times": 2}))

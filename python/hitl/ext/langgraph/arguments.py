@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import PydanticSerializationError
 
-
-class Shown(NamedTuple):
-    """What is shown of a call."""
-
-    arguments: dict[str, Any]
-    is_run: bool
-    """Whether they say what would run: of ``"true"`` for a boolean a rule would not tell that it is one."""
+from hitl.ext.gating import JudgedArguments
 
 
-def shown(tool: Any, written: dict[str, Any]) -> Shown:
+def shown(tool: Any, written: dict[str, Any]) -> JudgedArguments:
     """What would run, defaults too, where a person who changes a part of it leaves the rest as it is. Where it would be
     converted once more by that, or cannot be written as JSON, it is what the model wrote.
 
@@ -24,13 +18,13 @@ def shown(tool: Any, written: dict[str, Any]) -> Shown:
     """
     schema = getattr(tool, "tool_call_schema", None)
     if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
-        return Shown(written, True)
+        return JudgedArguments(written, True)
     try:
         read = schema.model_validate(written)
     except ValidationError:
-        return Shown(written, True)
+        return JudgedArguments(written, True)
     try:
         made = read.model_dump(mode="json", by_alias=True)
-        return Shown(made, True) if schema.model_validate(made) == read else Shown(written, False)
+        return JudgedArguments(made, True) if schema.model_validate(made) == read else JudgedArguments(written, False)
     except (PydanticSerializationError, ValidationError):
-        return Shown(written, False)
+        return JudgedArguments(written, False)

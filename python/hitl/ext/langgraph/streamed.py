@@ -46,7 +46,7 @@ def _is_in_tool(scope: StepScope | None) -> bool:
     return scope is not None
 
 
-class _Written:
+class _CallInPieces:
     """A call, in the pieces that came."""
 
     def __init__(self, index: int | str | None) -> None:
@@ -66,7 +66,7 @@ class Reader(AsyncCallbackHandler, _StreamingCallbackHandler[Any]):
     def __init__(self, turn: Turn) -> None:
         self._turn = turn
         self._is_streaming = False
-        self._calls: list[_Written] = []
+        self._calls: list[_CallInPieces] = []
 
     async def on_llm_new_token(
         self,
@@ -88,7 +88,7 @@ class Reader(AsyncCallbackHandler, _StreamingCallbackHandler[Any]):
             index, call_id = piece["index"], piece["id"]
             call = next((each for each in reversed(self._calls) if index is not None and each.index == index), None)
             if call is None or (call_id and call.id and call_id != call.id):
-                call = _Written(index)
+                call = _CallInPieces(index)
                 self._calls.append(call)
             call.id = call.id or call_id
             call.written.append(piece["args"] or "")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextvars
 import json
 from dataclasses import dataclass, replace
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, cast
 
 from pydantic import ValidationError
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry
@@ -22,7 +22,7 @@ from pydantic_core import to_jsonable_python
 from hitl import _core
 from hitl.decisions import Approval
 from hitl.errors import InterruptExpired, ToolRejected
-from hitl.ext.gating import ForeignCall, GateOptions, approve, edit_note
+from hitl.ext.gating import ForeignCall, GateOptions, JudgedArguments, approve, edit_note
 from hitl.ext.turns import is_in_turn
 from hitl.turn.runtime import current_turn
 
@@ -187,26 +187,18 @@ def _marked(tool: ToolsetTool[Any], marks: dict[str, Any]) -> ToolsetTool[Any]:
     return replace(tool, tool_def=replace(definition, metadata={**(definition.metadata or {}), **marks}))
 
 
-class _Shown(NamedTuple):
-    """The arguments of a call as JSON that the tool's schema describes."""
-
-    arguments: dict[str, Any]
-    is_run: bool
-    """Whether they say what would run: of ``"true"`` for a boolean a rule would not tell that it is one."""
-
-
-def _shown(tool: ToolsetTool[Any], arguments: dict[str, Any], ctx: RunContext[Any]) -> _Shown:
+def _shown(tool: ToolsetTool[Any], arguments: dict[str, Any], ctx: RunContext[Any]) -> JudgedArguments:
     """What would run, where a person who changes a part of it leaves the rest as it is. Where it would be converted
     once more by that, or cannot be written as JSON, it is what the model wrote."""
     made = _unwrapped(tool, to_jsonable_python(arguments, by_alias=True, fallback=repr))
     if _becomes(tool, made, arguments, ctx):
-        return _Shown(made, True)
+        return JudgedArguments(made, True)
     call = current_call.get()
     if call is not None and call.tool_call_id == ctx.tool_call_id:
         written = call.args_as_dict()
         if _becomes(tool, written, arguments, ctx):
-            return _Shown(written, False)
-    return _Shown(made, True)  # a hook has mended them
+            return JudgedArguments(written, False)
+    return JudgedArguments(made, True)  # a hook has mended them
 
 
 def _unwrapped(tool: ToolsetTool[Any], made: dict[str, Any]) -> dict[str, Any]:
