@@ -6,13 +6,14 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, NamedTuple, TypedDict
+from typing import Any, TypedDict
 
 from hitl import _core
 from hitl.decisions import DECISIONS, Approval, DecisionKind, read_allowed_decisions, read_approvers
 from hitl.errors import ToolRejected
+from hitl.ext.arguments import misfit, usable, with_defaults
+from hitl.journal.account import fits_step
 from hitl.tools.asking import ApprovalMismatch, Question, ask_holding_id
-from hitl.tools.schema import dotted
 from hitl.turn.interrupts import seconds
 from hitl.turn.runtime import Turn
 
@@ -28,31 +29,19 @@ class GateOptions(TypedDict, total=False):
     metadata: Mapping[str, Any]
 
 
-class JudgedArguments(NamedTuple):
-    """The arguments of a call as JSON that its tool's schema describes, for people and rules."""
-
-    arguments: dict[str, Any]
-    is_run: bool
-    """Whether they say what would run: of ``"true"`` for a boolean a rule would not tell that it is one."""
-
-
 @dataclass(frozen=True)
 class ForeignCall:
     """A call that a model wants made."""
 
     tool_name: str
     arguments: dict[str, Any]
-    """As JSON: what a person is shown."""
+    """As the model wrote them, as JSON; people and rules see them with the defaults of their schema."""
     call_id: str
     args_schema: Mapping[str, Any] | None = None
     """What edited arguments have to fit; without it nobody is offered an edit."""
     source: str | None = None
     options: GateOptions | None = None
     metadata: dict[str, Any] | None = None
-    converts: bool = False
-    """Whether its framework makes arguments fit the schema where it can, a text ``"true"`` a boolean, and fills in
-    what was left out: a rule must not be judged by what does not run."""
-
     is_run: bool = True
     """Whether the arguments say what would run. Where they do not, and there are rules, a person is asked."""
 
@@ -66,6 +55,11 @@ class ForeignCall:
         """By which the question is named whether it may be made."""
         return f"approval:{self.call_id}"
 
+    @property
+    def refusal_key(self) -> str:
+        """By which it is named in the journal that its arguments did not fit."""
+        return f"arguments:{self.call_id}"
+
 
 async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval | None:
     """What people, rules and grants say about a call; None for one that needs no approval and that no rule is about.
@@ -73,16 +67,19 @@ async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval 
     Raises ``ToolRejected``, ``InterruptExpired``, ``InvalidAnswer``, and ``InvalidPayload`` for arguments that are too
     large to be shown.
     """
-    if call.converts:
-        call = replace(call, arguments=_with_defaults(call))
-    has_rules = turn.has_rules_for(call.tool_name, call.arguments, call.question_key, call.step_key)
-    required = required or (has_rules and not call.is_run)
+    if not required and not turn.may_have_rules:
+        return None
+    schema = usable(call.args_schema)
+    if schema is not None:
+        call = replace(call, arguments=with_defaults(schema, call.arguments))
+    has_rules = turn.has_rules_for(call.tool_name, call.arguments, call.question_key, call.step_key, call.refusal_key)
     if not required and not has_rules:
         return None
+    if has_rules and schema is not None:
+        await _check_fit(turn, call, schema)
+    is_run = call.is_run and (schema is not None or call.args_schema is None)
+    required = required or (has_rules and not is_run)
     options = call.options or {}
-    schema = _usable(call.args_schema)
-    if call.converts and has_rules and schema is not None:
-        _check_fit(call, schema)
     allowed = read_allowed_decisions(options.get("allowed_decisions", DECISIONS))
     question = Question(
         tool_name=call.tool_name,
@@ -109,21 +106,19 @@ async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval 
     return Approval(call.arguments) if required or decision.get("by") == "person" else None
 
 
-def _with_defaults(call: ForeignCall) -> dict[str, Any]:
-    properties = (call.args_schema or {}).get("properties")
-    if not isinstance(properties, Mapping):
-        return call.arguments
-    left_out = {name: said for name, said in properties.items() if name not in call.arguments}
-    return {
-        **call.arguments,
-        **{name: said["default"] for name, said in left_out.items() if isinstance(said, Mapping) and "default" in said},
-    }
+async def _check_fit(turn: Turn, call: ForeignCall, schema: Mapping[str, Any]) -> None:
+    """What a framework would convert first, a text ``"true"`` to a boolean, a rule may take for something else.
 
+    A no is in the journal, for without rules there would be none: those of a replay may be others.
+    """
+    wrong = misfit(schema, call.arguments)
+    if wrong is None:
+        return
 
-def _check_fit(call: ForeignCall, schema: dict[str, Any]) -> None:
-    if wrong := _core.validate(schema, call.arguments):
-        said = "; ".join(f"{dotted(item['loc'])}: {item['msg']}" for item in wrong)
-        raise ToolRejected(f"{call.tool_name} did not run, for its arguments do not fit its schema: {said}")
+    async def body() -> str:
+        return f"{call.tool_name} did not run, for its arguments do not fit its schema: {wrong}"
+
+    raise ToolRejected(await turn.run_step("policy", fits_step(call.tool_name), body, key=call.refusal_key))
 
 
 def edit_note(arguments: Mapping[str, Any]) -> str:
@@ -145,14 +140,3 @@ def _metadata(call: ForeignCall, said: object) -> dict[str, Any] | None:
         return call.metadata
     plain: dict[str, Any] = json.loads(_core.to_json({**(call.metadata or {}), **said}))
     return plain
-
-
-def _usable(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """A framework's schema where arguments can be checked against it: one that refers to elsewhere is no such."""
-    if schema is None:
-        return None
-    try:
-        _core.check_response_schema(dict(schema))
-    except (TypeError, ValueError):
-        return None
-    return dict(schema)

@@ -89,6 +89,12 @@ class Limits:
         return None
 
 
+def fits_step(tool_name: str) -> str:
+    """Name of the step that says of a call of another framework's tool that its arguments do not fit, while there were
+    rules."""
+    return f"{tool_name}.arguments"
+
+
 class RuleChanges:
     """What a journal says about it, as the turn was given it."""
 
@@ -126,7 +132,7 @@ class RuleChanges:
         if made is None:
             return self.has_rules and self._entered.isdisjoint(paths)
         if made["kind"] == "policy":
-            return bool(made["name"] == f"{tool_name}.approval_description")
+            return made["name"] in (f"{tool_name}.approval_description", fits_step(tool_name))
         if made["kind"] != "interrupt":
             return False
         payload = {"type": "tool_approval", "tool_name": tool_name, "tool_args": arguments}

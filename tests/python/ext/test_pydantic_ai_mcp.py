@@ -50,7 +50,7 @@ async def test_a_gated_tool_of_a_server_runs_in_another_run_than_the_one_that_as
     asked = await hitl.run(make(), "go")
     assert asked.status == "interrupted", asked.error
     (question,) = asked.interrupts
-    assert (question.tool_name, question.tool_args) == ("write", {"line": "a"})
+    assert (question.tool_name, question.tool_args) == ("write", {"line": "a", "times": 1})
     agent = make()
     state = hitl.RunState.from_string(agent, asked.state.to_string())
     result = await hitl.run(agent, state.edit(state.interrupts[0], {"line": "b", "times": 2}))

@@ -1,30 +1,68 @@
-"""The arguments of a call: those that a model wrote, and what LangChain makes of them before a tool gets them."""
+"""What LangChain makes of the arguments that a model wrote, before a tool gets them."""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import lru_cache
+from typing import Any, cast
 
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ValidationError, create_model
 from pydantic_core import PydanticSerializationError
 
-from hitl.ext.gating import JudgedArguments
+from hitl.ext.arguments import misfit, says, usable, with_defaults
 
 
-def shown(tool: Any, written: dict[str, Any]) -> JudgedArguments:
-    """What would run, defaults too, where a person who changes a part of it leaves the rest as it is. Where it would be
-    converted once more by that, or cannot be written as JSON, it is what the model wrote.
-
-    A tool with a JSON Schema gets what the model wrote, and one that does not take it says so itself.
-    """
+def args_schema_of(tool: Any) -> dict[str, Any] | None:
+    """JSON Schema of the arguments that a model may give to a tool; None where there is none."""
     schema = getattr(tool, "tool_call_schema", None)
+    if isinstance(schema, dict):
+        return schema
+    make = getattr(schema, "model_json_schema", None)
+    return None if make is None else cast(dict[str, Any], make())
+
+
+def runs_as_written(tool: Any, written: dict[str, Any]) -> bool:
+    """Whether a call's arguments are what its tool runs with: a rule that has seen them has seen all."""
+    schema = usable(args_schema_of(tool))
+    if schema is None or with_defaults(schema, written) != written or misfit(schema, written) is not None:
+        return False
+    return is_run(tool, written)
+
+
+def is_run(tool: Any, written: dict[str, Any]) -> bool:
+    """Whether a tool runs with what is written, and with the defaults of its schema: validators may make something else
+    of it, and its names may be others than those that its model is told.
+
+    A tool with a JSON Schema, or with none, gets what the model wrote.
+    """
+    schema = getattr(tool, "args_schema", None)
+    if schema is None or isinstance(schema, dict):
+        return True
     if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
-        return JudgedArguments(written, True)
+        return False  # of pydantic 1
+    injected = frozenset(schema.model_fields) - frozenset(tool.tool_call_schema.model_fields)
+    shown = with_defaults(usable(args_schema_of(tool)) or {}, written)
+    reads = _without(schema, injected)
     try:
-        read = schema.model_validate(written)
+        read = reads.model_validate(written)
+        made = read.model_dump(mode="json", exclude=set(injected), warnings=False)
+        return says(shown, made, is_same_read=_reads_alike(reads, made, read))
     except ValidationError:
-        return JudgedArguments(written, True)
+        return not injected  # it does not run, or cannot be told without what LangChain injects
+    except PydanticSerializationError:
+        return False
+
+
+def _reads_alike(reads: type[BaseModel], made: dict[str, Any], read: BaseModel) -> bool:
     try:
-        made = read.model_dump(mode="json", by_alias=True)
-        return JudgedArguments(made, True) if schema.model_validate(made) == read else JudgedArguments(written, False)
-    except (PydanticSerializationError, ValidationError):
-        return JudgedArguments(written, False)
+        return reads.model_validate(made) == read
+    except ValidationError:
+        return False
+
+
+@lru_cache(maxsize=256)
+def _without(schema: type[BaseModel], injected: frozenset[str]) -> type[BaseModel]:
+    """A tool's model that reads arguments without what LangChain adds to them when it calls."""
+    if not injected:
+        return schema
+    fields: dict[str, Any] = dict.fromkeys(injected, (Any, None))
+    return create_model(schema.__name__, __base__=schema, **fields)

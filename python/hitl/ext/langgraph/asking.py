@@ -20,7 +20,7 @@ from hitl import _core
 from hitl.decisions import DecisionKind
 from hitl.errors import InterruptExpired, ToolRejected
 from hitl.ext.gating import ForeignCall, GateOptions, approve
-from hitl.ext.langgraph.arguments import shown
+from hitl.ext.langgraph.arguments import args_schema_of, is_run
 from hitl.ext.langgraph.inside import Approvals, own_tool_of, tool_of
 from hitl.turn.runtime import Turn
 
@@ -47,15 +47,6 @@ async def answer(turn: Turn, interrupt: Interrupt, number: int, state: Any, appr
     if _is_batch(value):
         return {"decisions": await _decide_all(turn, value, state, approvals)}
     return await _ask(turn, interrupt, number, refusal)
-
-
-def args_schema_of(tool: Any) -> dict[str, Any] | None:
-    """JSON Schema of the arguments that a model may give to a tool; None where there is none."""
-    schema = getattr(tool, "tool_call_schema", None)
-    if isinstance(schema, dict):
-        return schema
-    make = getattr(schema, "model_json_schema", None)
-    return None if make is None else cast(dict[str, Any], make())
 
 
 def options_of(tool: Any) -> GateOptions:
@@ -113,14 +104,13 @@ async def _decide(
     options.pop("description", None)  # the middleware has words for it
     if description:
         options["description"] = description
-    arguments, is_run = shown(tool, call["args"])
     foreign = ForeignCall(
         tool_name=call["name"],
-        arguments=arguments,
+        arguments=call["args"],
         call_id=call["id"],
         args_schema=schema,
         options=options,
-        is_run=is_run,
+        is_run=tool is None or is_run(tool, call["args"]),
     )
     try:
         given = await approve(turn, foreign, required=True)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any, Final
 
 from langchain_core.messages import ToolMessage
@@ -17,8 +16,8 @@ from langgraph.prebuilt.tool_node import ToolCallRequest
 from hitl.decisions import Approval
 from hitl.errors import InterruptExpired, ToolRejected
 from hitl.ext.gating import ForeignCall, approve, edit_note
-from hitl.ext.langgraph.arguments import shown
-from hitl.ext.langgraph.asking import args_schema_of, options_of
+from hitl.ext.langgraph.arguments import args_schema_of, is_run, runs_as_written
+from hitl.ext.langgraph.asking import options_of
 from hitl.ext.langgraph.inside import Approvals, approvals_of
 from hitl.ext.langgraph.nodes import until_answered
 from hitl.ext.langgraph.wire import from_wire, to_wire
@@ -37,7 +36,7 @@ async def call_tool(execute: Execute, request: ToolCallRequest, config: Any) -> 
         return await execute(request, config)  # no such tool: the model is told
     call_id = call["id"] or call["name"]
     approved = approvals_of(turn).hold(call["id"], call["name"], call["args"])
-    if not approved or approvals_of(turn).is_unjudged(call["id"]):
+    if not approved or _is_judged_otherwise(turn, request):
         try:
             given = await _ask_rules(turn, request, call_id)
         except (ToolRejected, InterruptExpired) as no:
@@ -76,12 +75,23 @@ async def call_tool(execute: Execute, request: ToolCallRequest, config: Any) -> 
 async def _ask_rules(turn: Turn, request: ToolCallRequest, call_id: str) -> Approval | None:
     if not turn.may_have_rules:
         return None
-    name, (arguments, is_run) = request.tool_call["name"], shown(request.tool, request.tool_call["args"])
-    call = ForeignCall(name, arguments, call_id, is_run=is_run)
-    if not turn.has_rules_for(name, arguments, call.question_key, call.step_key):
-        return None
-    schema, options = args_schema_of(request.tool), options_of(request.tool)
-    return await approve(turn, replace(call, args_schema=schema, options=options), required=False)
+    tool, args = request.tool, request.tool_call["args"]
+    call = ForeignCall(
+        tool_name=request.tool_call["name"],
+        arguments=args,
+        call_id=call_id,
+        args_schema=args_schema_of(tool),
+        options=options_of(tool),
+        is_run=is_run(tool, args),
+    )
+    return await approve(turn, call, required=False)
+
+
+def _is_judged_otherwise(turn: Turn, request: ToolCallRequest) -> bool:
+    """Whether the rules have seen of an approved call something else than what would run: they knew no schema of it."""
+    if not turn.may_have_rules or not approvals_of(turn).is_unjudged(request.tool_call["id"]):
+        return False
+    return not runs_as_written(request.tool, request.tool_call["args"])
 
 
 def _to_journal(result: Any) -> Any:

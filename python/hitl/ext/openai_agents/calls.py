@@ -163,7 +163,6 @@ def foreign_call(tool: FunctionTool, call_id: str, arguments: dict[str, Any]) ->
         args_schema=tool.params_json_schema,
         source=None if server is None else f"mcp:{server}",
         options=memory_of(current_turn()).approvals.get(tool.name),
-        converts=True,
     )
 
 

@@ -37,6 +37,8 @@ from pydantic_ai.messages import (
 from pydantic_ai.tools import RunContext
 from pydantic_core import to_jsonable_python
 
+from hitl.ext.arguments import as_written
+from hitl.ext.pydantic_ai.gate import current_call
 from hitl.ext.pydantic_ai.messages import compared, recorded
 from hitl.ext.versions import reading
 from hitl.turn.places import place_var
@@ -146,7 +148,7 @@ class StepBackend(JournalCallableOperationBackend[None]):
             name,
             body,
             key=f"tool:{context.tool_call_id or name}",
-            arguments=given,
+            arguments=_as_written(given, context.tool_call_id),
             once=context.tool_call_approved,
             tool_call_id=context.tool_call_id,
             shown=given,
@@ -165,6 +167,17 @@ class StepBackend(JournalCallableOperationBackend[None]):
             shown = f"{operation.capability_id}.{operation.operation}"
             return f"capability:{shown}", shown
         return name, name  # of a kind that a later release of pydantic-ai has
+
+
+def _as_written(given: dict[str, Any], call_id: str | None) -> dict[str, Any]:
+    """The arguments of a call that it is told by in a replay."""
+    call = current_call.get()
+    if call is None or call.tool_call_id != call_id:
+        return given
+    written = call.args_as_dict()
+    if len(given) == 1 and not given.keys() & written.keys():  # a model's, whose members are the arguments
+        return {name: as_written(value, written) for name, value in given.items()}
+    return cast(dict[str, Any], as_written(given, written))
 
 
 class _ReplyCodec(ResultCodec[ModelResponse]):

@@ -22,7 +22,8 @@ from pydantic_core import to_jsonable_python
 from hitl import _core
 from hitl.decisions import Approval
 from hitl.errors import InterruptExpired, ToolRejected
-from hitl.ext.gating import ForeignCall, GateOptions, JudgedArguments, approve, edit_note
+from hitl.ext.arguments import JudgedArguments, says, usable, with_defaults
+from hitl.ext.gating import ForeignCall, GateOptions, approve, edit_note
 from hitl.ext.turns import is_in_turn
 from hitl.turn.runtime import current_turn
 
@@ -36,7 +37,7 @@ _DENIED: Final = "hitl.denied"
 current_call: contextvars.ContextVar[ToolCallPart | None] = contextvars.ContextVar(
     "hitl_pydantic_ai_call", default=None
 )
-"""The call that is made here, as the model wrote it."""
+"""The call that is made here, as the model wrote it, or who edited it."""
 
 
 @dataclass
@@ -82,6 +83,7 @@ class GatedToolset(WrapperToolset[Any]):
                     return given.response
                 if given is not None and given.edited:
                     tool_args, note = await _read(tool, given.args, ctx), edit_note(given.args)
+                    _rewrite(given.args, ctx)
                 if given is not None:
                     ctx = replace(ctx, tool_call_approved=True, tool_call_metadata=asked)
             try:
@@ -188,17 +190,26 @@ def _marked(tool: ToolsetTool[Any], marks: dict[str, Any]) -> ToolsetTool[Any]:
 
 
 def _shown(tool: ToolsetTool[Any], arguments: dict[str, Any], ctx: RunContext[Any]) -> JudgedArguments:
-    """What would run, where a person who changes a part of it leaves the rest as it is. Where it would be converted
-    once more by that, or cannot be written as JSON, it is what the model wrote."""
+    """What the model wrote, with the defaults of the schema, and whether it is that which runs; or what a hook has made
+    of it, as JSON."""
+    schema = usable(tool.tool_def.parameters_json_schema) or {}
     made = _unwrapped(tool, to_jsonable_python(arguments, by_alias=True, fallback=repr))
-    if _becomes(tool, made, arguments, ctx):
-        return JudgedArguments(made, True)
     call = current_call.get()
-    if call is not None and call.tool_call_id == ctx.tool_call_id:
-        written = call.args_as_dict()
-        if _becomes(tool, written, arguments, ctx):
-            return JudgedArguments(written, False)
-    return JudgedArguments(made, True)  # a hook has mended them
+    if call is None or call.tool_call_id != ctx.tool_call_id:
+        return JudgedArguments(made, True)
+    written = call.args_as_dict()
+    # Twice: a default may be a new one each time, and no hook's.
+    reads = [read for read in (_validated(tool, written, ctx), _validated(tool, written, ctx)) if read is not None]
+    new_each_time = {name for read in reads for name in read if read[name] != reads[0].get(name)}
+    if not reads or _without(reads[0], new_each_time) != _without(arguments, new_each_time):
+        return JudgedArguments(made, True)  # a hook has mended them
+    shown = with_defaults(schema, written)
+    alike = _validated(tool, made, ctx) == arguments
+    return JudgedArguments(shown, not new_each_time and says(shown, made, is_same_read=alike))
+
+
+def _without(arguments: dict[str, Any], names: set[str]) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name not in names}
 
 
 def _unwrapped(tool: ToolsetTool[Any], made: dict[str, Any]) -> dict[str, Any]:
@@ -210,11 +221,12 @@ def _unwrapped(tool: ToolsetTool[Any], made: dict[str, Any]) -> dict[str, Any]:
     return made
 
 
-def _becomes(tool: ToolsetTool[Any], given: dict[str, Any], arguments: dict[str, Any], ctx: RunContext[Any]) -> bool:
+def _validated(tool: ToolsetTool[Any], given: dict[str, Any], ctx: RunContext[Any]) -> dict[str, Any] | None:
+    """What the framework makes of arguments; None where they do not fit."""
     try:
-        return bool(tool.args_validator.validate_python(given, context=ctx.validation_context) == arguments)
+        return cast(dict[str, Any], tool.args_validator.validate_python(given, context=ctx.validation_context))
     except ValidationError:
-        return False
+        return None
 
 
 async def _read(tool: ToolsetTool[Any], given: dict[str, Any], ctx: RunContext[Any]) -> dict[str, Any]:
@@ -229,6 +241,13 @@ async def _read(tool: ToolsetTool[Any], given: dict[str, Any], ctx: RunContext[A
         name = tool.tool_def.name
         raise ModelRetry(f"the arguments that a person gave do not fit {name}, so it did not run: {error}") from error
     return arguments
+
+
+def _rewrite(arguments: dict[str, Any], ctx: RunContext[Any]) -> None:
+    """From here on the call is the one that a person wrote."""
+    call = current_call.get()
+    if call is not None and call.tool_call_id == ctx.tool_call_id:
+        current_call.set(replace(call, args=arguments))
 
 
 def _noted(result: Any, note: str | None) -> Any:

@@ -103,7 +103,6 @@ async def _outcome(in_turn: InTurn, context: ExecuteToolContext, tool: AgentTool
                 args_schema=tool.tool_spec["inputSchema"].get("json"),
                 source=_source(tool),
                 options=_options(in_turn, context),
-                converts=True,
             ),
             required=call_id in in_turn.to_approve,
         )
