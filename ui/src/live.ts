@@ -1,9 +1,11 @@
 // What happens on the server, as it happens. One stream for the page: browsers allow few.
 
+import { forgetDrafts as forgetAnswers } from "./answer/drafts";
 import { Problem, api } from "./api";
 import { title } from "./format";
 import { parse, isObject, type Json } from "./json";
 import { loadDone, loadPending, takeAway, takeIn } from "./inbox/lists";
+import { forgetDrafts as forgetMessages } from "./sessions/drafts";
 import { announce, failed } from "./shell/notices";
 import * as store from "./store";
 import type { Attachment, Interrupt, Message, SessionStatus } from "./types";
@@ -59,11 +61,23 @@ let retry = 0;
 /** How often in a row the browser gave up. */
 let refusals = 0;
 
+/** The name of who was signed in last on this page. */
+let lastHere: string | null | undefined;
+
 /** What the server can do, and who this is. */
 async function learn(): Promise<void> {
   const routes = await api.routes();
   store.set({ routes });
-  if (routes.has(store.ME)) store.set({ me: await api.me() });
+  if (routes.has(store.ME)) {
+    const me = await api.me();
+    // Who signs in again goes on with what they had begun; it is nobody else's.
+    if (lastHere !== undefined && lastHere !== me.name) {
+      forgetAnswers();
+      forgetMessages();
+    }
+    lastHere = me.name;
+    store.set({ me });
+  }
   store.set({ needsKey: false });
 }
 

@@ -30,6 +30,14 @@ def in_doubt(route: Route) -> None:
     route.fulfill(status=503, json={"code": "store_unavailable", "detail": "Store unavailable"})
 
 
+def unread(route: Route) -> None:
+    """What was said in the session cannot be read."""
+    if route.request.method == "GET":
+        route.abort()
+    else:
+        route.fallback()
+
+
 @pytest.mark.parametrize(
     ("fail", "reason"), [(lose, "The server cannot be reached"), (in_doubt, "Store unavailable")], ids=["lost", "503"]
 )
@@ -41,21 +49,35 @@ def test_a_message_whose_reply_was_lost_is_sent_again_and_taken_once(
     composer.choose(NOTES)
     composer.message.fill("transfer 100")
     inbox.page.route("**/messages", fail, times=1)
+    inbox.page.route("**/messages", unread)
     composer.send.click()
     expect(inbox.page.locator(".toast.bad")).to_contain_text(f"The message may not have been sent: {reason}.")
-    # It was, and is over.
-    expect(inbox.page.get_by_role("log")).to_contain_text("You said: transfer 100")
+    inbox.until(lambda: inbox.api.get(f"/sessions/{composer.session_id}/messages").json())  # it was
     expect(composer.message).to_have_value("transfer 100")
     expect(composer.chosen).to_have_count(1)
+    expect(composer.send).to_be_enabled()
     composer.send.click()
     expect(composer.message).to_have_value("")
-    message = {"role": "user", "content": "transfer 100", "attachments": [attachment(NOTES)]}
-    assert composer.sent() == [message]
-    # What is said again on purpose is another message.
+    assert composer.sent() == [{"role": "user", "content": "transfer 100", "attachments": [attachment(NOTES)]}]
+
+
+def test_a_message_that_is_seen_to_have_arrived_is_no_draft_any_more(open_inbox: Open) -> None:
+    inbox = open_inbox(expected=("ERR_FAILED",))
+    composer = Composer(inbox)
+    composer.choose(NOTES)
     composer.message.fill("transfer 100")
+    inbox.page.route("**/messages", lose, times=1)
     composer.send.click()
+    expect(inbox.page.get_by_role("log")).to_contain_text("You said: transfer 100")
     expect(composer.message).to_have_value("")
-    assert composer.sent() == [message, {"role": "user", "content": "transfer 100"}]
+    expect(composer.chosen).to_have_count(0)
+    # What is said again on purpose is another message.
+    for _ in range(2):
+        composer.message.fill("transfer 100")
+        composer.send.click()
+        expect(composer.message).to_have_value("")
+    message = {"role": "user", "content": "transfer 100"}
+    assert composer.sent() == [{**message, "attachments": [attachment(NOTES)]}, message, message]
 
 
 def test_what_is_changed_after_a_lost_reply_is_another_message(open_inbox: Open) -> None:

@@ -138,7 +138,10 @@ def first(inbox: Inbox, session_id: str, interrupt_id: str, route: Route) -> Non
     route.continue_()
 
 
-def test_a_message_outlives_the_key_of_who_writes_it(enter: Enter, make_key: MakeKey, api: Api) -> None:
+@pytest.mark.parametrize(("who", "kept"), [("ada", "a long message"), ("bob", "")])
+def test_a_message_outlives_the_key_of_who_writes_it_and_is_nobody_elses(
+    enter: Enter, make_key: MakeKey, api: Api, who: str, kept: str
+) -> None:
     key = make_key("ada", "read", "send")
     inbox = enter(key["key"])
     session_id = api.create()
@@ -146,6 +149,6 @@ def test_a_message_outlives_the_key_of_who_writes_it(enter: Enter, make_key: Mak
     message = inbox.page.get_by_role("textbox", name="Message")
     message.fill("a long message")
     assert api.http.delete(f"/keys/{key['key_id']}").status_code == 204
-    inbox.page.get_by_label("Key", exact=True).fill(make_key("ada", "read", "send")["key"])
+    inbox.page.get_by_label("Key", exact=True).fill(make_key(who, "read", "send")["key"])
     inbox.click("Sign in")
-    expect(message).to_have_value("a long message")
+    expect(message).to_have_value(kept)

@@ -29,3 +29,8 @@ export function keepDraft(id: string, draft: Draft): void {
 export function forgetDraft(id: string): void {
   drafts.delete(id);
 }
+
+/** What one person has begun is no other's. */
+export function forgetDrafts(): void {
+  drafts.clear();
+}

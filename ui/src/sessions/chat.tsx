@@ -15,6 +15,7 @@ import { failed } from "../shell/notices";
 import { useStore } from "../store";
 import type { Interrupt, Message, Session } from "../types";
 import { Composer } from "./composer";
+import { seeArrived } from "./drafts";
 import { Said, Thread, type Calls } from "./thread";
 import { conversation, messageOf, type Conversation } from "./turn";
 
@@ -53,6 +54,7 @@ export function Chat({ session }: { session: Session }) {
       if (!here) return;
       setRead(said);
       setProblem(null);
+      seeArrived(id, said.messages.filter(isOfPerson));
       // An event never comes before what it tells of, so all that was heard before the request is in the reply: without the
       // name of its step, where its turn is over by then.
       if (said.isWhole) {
@@ -141,7 +143,7 @@ export function Chat({ session }: { session: Session }) {
         {open.map((record) => <InPlace key={record.interrupt_id} record={record} keys={open.length === 1} />)}
         <div ref={end} />
       </div>
-      {canSend && <Composer id={id} busy={isBusy} asked={open.length > 0} onSent={(message) => setSent(message === null ? null : { message, after: byPeople(messages ?? []) })} />}
+      {canSend && <Composer id={id} busy={isBusy} asked={open.length > 0} said={messages && byPeople(messages)} onSent={(message) => setSent(message === null ? null : { message, after: byPeople(messages ?? []) })} />}
     </>
   );
 }
@@ -158,7 +160,9 @@ interface AtWork {
   call: string | null;
 }
 
-const byPeople = (messages: Message[]): number => messages.filter((message) => message.role === "user").length;
+const isOfPerson = (message: Message): boolean => message.role === "user";
+
+const byPeople = (messages: Message[]): number => messages.filter(isOfPerson).length;
 
 /** What was asked about calls of this session, by the call; the newest where models use an id again. */
 async function askedIn(session: string): Promise<ReadonlyMap<string, Interrupt>> {

@@ -11,8 +11,8 @@ import { Drawn } from "./attached";
 import { attemptOf, draftOf, keepDraft, useDraft, type Draft } from "./drafts";
 import { lengthWith, messageWith, read, roomIn, sized, type Chosen } from "./files";
 
-/** `onSent` is told what is on its way, and nothing once it did not arrive. */
-export function Composer({ id, busy, asked, onSent }: { id: string; busy: boolean; asked: boolean; onSent: (message: Message | null) => void }) {
+/** `said`: how many messages people have sent, where that is known. `onSent` is told what is on its way, and nothing once it did not arrive. */
+export function Composer({ id, busy, asked, said, onSent }: { id: string; busy: boolean; asked: boolean; said: number | null; onSent: (message: Message | null) => void }) {
   const { text, chosen, problems, sending } = useDraft(id);
   const keep = (change: Partial<Draft>): void => keepDraft(id, change);
   const area = useRef<HTMLTextAreaElement>(null);
@@ -59,7 +59,7 @@ export function Composer({ id, busy, asked, onSent }: { id: string; busy: boolea
       return;
     }
     const message = messageWith(content, chosen);
-    const attempt = attemptOf(draftOf(id).attempt, content, chosen);
+    const attempt = attemptOf(draftOf(id).attempt, content, chosen, said);
     keep({ problems: [], sending: true, attempt });
     onSent(message as unknown as Message);
     api.send(id, message, attempt.key).then(() => {
