@@ -6,11 +6,14 @@ Each from every prefix of its journal too.
 from __future__ import annotations
 
 import asyncio
+import json
+import threading
 from typing import Any
 
 import pytest
 from pydantic import BaseModel
 from strands import Agent, ToolContext, tool
+from strands.agent.state import AgentState
 from strands.hooks import AfterToolCallEvent, BeforeToolCallEvent
 from strands.interventions import Confirm, InterventionHandler, Proceed
 from strands.types.tools import AgentTool
@@ -219,10 +222,6 @@ async def test_state_that_a_tool_puts_in_the_place_of_another_or_sets_in_a_threa
     @tool(context=True)
     def replace(tool_context: ToolContext) -> str:
         """Begin anew."""
-        import threading
-
-        from strands.agent.state import AgentState
-
         tool_context.agent.state = AgentState({"fresh": 1})
         state = tool_context.agent.state
         beside = threading.Thread(target=lambda: state.set("beside", 2))
@@ -290,6 +289,27 @@ async def test_a_result_that_is_nothing_is_told_to_the_model_as_without_hitl(res
     _, said = await proved_text(make)
     assert said == "done"
     assert told[0] == without
+
+
+NOTE = {"text": '[A person changed the arguments of this call to {"a":1}]'}
+EMPTY = {"toolUseId": "c00", "status": "success"}
+
+
+@pytest.mark.parametrize(
+    ("result", "told"),
+    [(None, None), ({**EMPTY, "content": None}, {**EMPTY, "content": [NOTE]})],
+    ids=["none", "no content"],
+)
+async def test_an_edit_is_told_beside_a_result_that_says_nothing_where_there_is_one(result: Any, told: Any) -> None:
+    def reply(messages: list[Any]) -> Any:
+        return [("give", {})] if len(messages) == 1 else json.dumps(messages[-1]["content"][0]["toolResult"])
+
+    def make(effects: Effects) -> Agent:
+        handler = HumanInTheLoop()
+        return Agent(Speaking(reply), name="giver", tools=[Returning(result)], interventions=[handler])
+
+    _, said = await proved_text(make, lambda asked: {"type": "edit", "args": {"a": 1}})
+    assert json.loads(said) == told
 
 
 # -- tools that are called again ---------------------------------------------------------------------------------------

@@ -159,7 +159,7 @@ async def _outcome(in_turn: InTurn, context: ExecuteToolContext, tool: AgentTool
             break
         questions = (put_question(in_turn.turn, each, passed.context.tool_use) for each in interrupts)
         note_answers(call.answered, interrupts, await asyncio.gather(*questions))
-    result = cast(ToolResult, wire["result"])
+    result: Any = wire["result"]
     _add_note(passed, result)
     error = wire.get("error")
     return ToolResultEvent(result, exception=None if error is None else cast(Exception, decode_error(error)))
@@ -283,9 +283,9 @@ def _plain(wire: dict[str, Any], call_id: str) -> Any:
     return {_WIRE: wire}
 
 
-def _add_note(passed: _Passed, result: ToolResult) -> None:
-    """Tell the model beside the result that a person has changed the arguments."""
-    if passed.edited:
+def _add_note(passed: _Passed, result: ToolResult | None) -> None:
+    """Tell the model beside the result that a person has changed the arguments; of no result it is told nothing."""
+    if passed.edited and result is not None:
         note: Any = {"text": edit_note(passed.context.tool_use["input"])}
         result["content"] = [*(result["content"] or ()), note]
 
