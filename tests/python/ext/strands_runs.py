@@ -19,11 +19,13 @@ APPROVE = {"type": "approve"}
 
 
 class Speaking(Model):
-    """A model that says what `reply` makes of the messages: text, or calls to be made."""
+    """A model that says what `reply` makes of the messages: text, or calls to be made. `again`: its messages use ids of
+    calls again."""
 
-    def __init__(self, reply: Callable[[list[Any]], str | Calls], ids: str = "c") -> None:
+    def __init__(self, reply: Callable[[list[Any]], str | Calls], ids: str = "c", again: bool = False) -> None:
         self.reply = reply
         self.ids = ids
+        self.again = again
 
     def get_config(self) -> Any:
         return {"model_id": "speaking"}
@@ -36,7 +38,7 @@ class Speaking(Model):
 
     async def stream(self, messages: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         said = self.reply(messages)
-        done = sum(message["role"] == "assistant" for message in messages)
+        done = "" if self.again else sum(message["role"] == "assistant" for message in messages)
         yield {"messageStart": {"role": "assistant"}}
         if isinstance(said, str):
             yield {"contentBlockStart": {"start": {}}}
@@ -53,7 +55,7 @@ class Speaking(Model):
         yield {"metadata": {"usage": {"inputTokens": 3, "outputTokens": 2, "totalTokens": 5}, "metrics": {}}}
 
 
-def says(*rounds: Calls, ids: str = "c") -> Speaking:
+def says(*rounds: Calls, ids: str = "c", again: bool = False) -> Speaking:
     """A model that has each round of calls made, and then repeats what came of them: status and content of each."""
 
     def reply(messages: list[Any]) -> str | Calls:
@@ -65,7 +67,7 @@ def says(*rounds: Calls, ids: str = "c") -> Speaking:
         results = sorted((block["toolResult"] for block in blocks), key=lambda each: str(each["toolUseId"]))
         return json.dumps([[each["status"], *(_said(part) for part in each["content"])] for each in results])
 
-    return Speaking(reply, ids)
+    return Speaking(reply, ids, again)
 
 
 def is_prompt(message: Any) -> bool:

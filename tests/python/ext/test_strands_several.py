@@ -7,14 +7,18 @@ import json
 from typing import Any
 
 import pytest
-from strands import Agent
+from strands import Agent, tool
 from strands.hooks import BeforeNodeCallEvent
 from strands.multiagent import GraphBuilder, Swarm
+from strands.vended_interventions.hitl import HumanInTheLoop
 
 import hitl
+from hitl import ChatMessage
 from hitl.driver.shapes import as_agent as load
 from hitl.errors import AgentLoadError
+from hitl.ext.strands.several import text_of
 from tests.python.ext.strands_runs import APPROVE, Speaking, payer, proved_text, says
+from tests.python.support.local import PENDING, LocalTurn
 from tests.python.support.prefixes import Effects
 
 
@@ -73,14 +77,19 @@ async def test_a_hook_may_ask_before_a_node() -> None:
     assert (asked["type"], asked["message"], asked["agent"]) == ("node_interrupt", "May it?", "default_graph")
 
 
-def swarm(effects: Effects) -> Any:
-    def first(messages: list[Any]) -> Any:
+def clerk(**options: Any) -> Agent:
+    def reply(messages: list[Any]) -> Any:
         if any("toolResult" in block for block in messages[-1]["content"]):
             return "handed over"
         return [("handoff_to_agent", {"agent_name": "payer", "message": "pay it"})]
 
-    clerk = Agent(Speaking(first), name="clerk", callback_handler=None)
-    return Swarm([clerk, payer(effects, callback_handler=None)])
+    return Agent(Speaking(reply), name="clerk", callback_handler=None, **options)
+
+
+def swarm(effects: Effects, **options: Any) -> Any:
+    """A clerk, who hands over to a payer. `options`: of the clerk."""
+    model = says([("pay", {"cents": 5})], ids="p")
+    return Swarm([clerk(**options), payer(effects, model=model, callback_handler=None)])
 
 
 async def test_agents_of_a_swarm_hand_over_in_a_replay_too() -> None:
@@ -88,6 +97,114 @@ async def test_agents_of_a_swarm_hand_over_in_a_replay_too() -> None:
     assert (json.loads(said), run.effects) == ([["success", "paid 5"]], [5])
     (asked,) = run.requests
     assert (asked["agent"], asked["payload"]["tool_name"]) == ("payer", "pay")
+
+
+START = {"at": 1, "entry": "start", "code": "code-1", "python": "3.11"}
+HAND_OVER = {"agent_name": "payer", "message": "pay it", "context": None}
+
+
+def handover(request: Any) -> Any:
+    """Rules that want somebody to see who hands over, and nothing else."""
+    is_seen = request.get("required", True) or request["payload"]["tool_name"] == "handoff_to_agent"
+    return PENDING if is_seen else {"type": "approve", "by": "policy"}
+
+
+def with_rules(local: LocalTurn) -> None:
+    local.port.decide_at_once = handover
+
+
+@pytest.mark.parametrize("decision", ["approve", "reject"])
+@pytest.mark.parametrize("how", ["a rule", "the agent"])
+async def test_a_handover_is_asked_about_where_a_rule_or_the_agent_says_so(how: str, decision: str) -> None:
+    def make(effects: Effects) -> Any:
+        return swarm(effects, interventions=[HumanInTheLoop()] if how == "the agent" else [])
+
+    rules = {"setup": with_rules, "journal_start": {"policy": True}} if how == "a rule" else {}
+    run, said = await proved_text(make, lambda asked: {"type": decision}, **rules)
+    assert run.requests[0]["payload"]["tool_args"] == HAND_OVER
+    assert run.requests[0]["agent"] == "clerk"
+    if decision == "approve":
+        assert (json.loads(said), run.effects) == ([["success", "paid 5"]], [5])
+    else:
+        assert (said, run.effects, len(run.requests)) == ("handed over", [], 1)
+
+
+async def run_swarm(journal: Any) -> tuple[Any, str]:
+    """A turn to its end on top of a journal; somebody says yes to whatever is asked."""
+    loaded = load(swarm([]))
+    local = LocalTurn(agent=loaded.name, journal=json.loads(json.dumps(journal)))
+    with_rules(local)
+    local.port.answers = lambda request: APPROVE if request["type"] == "tool_approval" else {"outcome": "not_done"}
+    for asked in local.port.interrupts:
+        asked.give(APPROVE)
+    reply, _ = await local.run(loaded.run, ChatMessage.user_message(content="go"), [])
+    await local.end()
+    return local.port.journal, reply.content or ""
+
+
+async def test_rules_that_came_leave_a_handover_that_was_made_as_it_was() -> None:
+    journal, first = await run_swarm([{**START, "policy": False}])
+    at = next(n for n, entry in enumerate(journal) if entry.get("step", {}).get("name") == "handoff_to_agent")
+    for cut in range(at + 1, len(journal)):
+        taken = {"at": 2, "entry": "taken", "code": "code-1", "python": "3.11", "policy": True}
+        again, said = await run_swarm([*journal[:cut], taken])
+        assert said == first, f"cut at {cut}"
+        asked = [entry["step"] for entry in again if entry["entry"] == "ask"]
+        assert [step["path"] for step in asked if step["name"] != "unknown_outcome"] == ["~approval:p00"]
+
+
+async def test_a_turn_that_handed_over_before_that_was_a_step_goes_on() -> None:
+    journal, first = await run_swarm([{**START, "policy": False}])
+    older = [entry for entry in journal if entry.get("step", {}).get("name") != "handoff_to_agent"]
+    assert len(older) == len(journal) - 1
+    asked = next(n for n, entry in enumerate(older) if entry["entry"] == "ask")
+    _, said = await run_swarm(older[: asked + 1])
+    assert said == first
+
+
+async def test_a_swarm_in_a_tool_hands_over_in_a_replay_too() -> None:
+    def make(effects: Effects) -> Any:
+        @tool
+        async def ask(task: str) -> str:
+            """Ask the swarm."""
+            several = swarm(effects)
+            several.execution_timeout = several.node_timeout = 1e-9  # a person takes longer
+            return text_of(several, await several.invoke_async(task))
+
+        return Agent(says([("ask", {"task": "go"})]), name="outer", tools=[ask], callback_handler=None)
+
+    run, said = await proved_text(make)
+    assert (json.loads(said), run.effects) == ([["success", '[["success", "paid 5"]]']], [5])
+    assert [asked["agent"] for asked in run.requests] == ["payer"]
+
+
+async def test_a_tool_of_ones_own_that_is_called_as_that_which_hands_over_is_a_step() -> None:
+    def make(effects: Effects) -> Any:
+        @tool
+        async def handoff_to_agent(name: str) -> str:
+            """Hand over, somewhere else."""
+            effects.append(name)
+            return "done"
+
+        builder = GraphBuilder()
+        node = Agent(says([("handoff_to_agent", {"name": "a"})]), name="clerk", tools=[handoff_to_agent])
+        builder.add_node(node, "clerk")
+        return builder.set_max_node_executions(1).build()
+
+    run, _ = await proved_text(make)
+    assert run.effects == ["a"]
+    assert "~tool:c00" in run.port.paths()
+
+
+async def test_a_graph_does_not_run_out_of_time_while_somebody_is_asked() -> None:
+    def make(effects: Effects) -> Any:
+        several = graph(effects)
+        several.execution_timeout = several.node_timeout = 1e-9
+        return several
+
+    run, said = await proved_text(make)
+    assert "parts" in said
+    assert sorted(run.effects) == [1, 2]
 
 
 async def test_turns_of_one_graph_or_swarm_at_the_same_time_do_not_meet() -> None:

@@ -25,6 +25,7 @@ from hitl.turn.schedule import is_counted
 _call = Agent.__call__
 _stream_async: Any = Agent.stream_async.__wrapped__  # type: ignore[attr-defined]
 _outcome = steps._outcome
+_going_on = steps._going_on
 
 _responses: dict[str, Any] = {}
 """What the test says to a question, by the id of the interrupt."""
@@ -46,11 +47,12 @@ class TestHooks(HookRegistry):
     async def invoke_callbacks_async(self, event: Any) -> Any:
         in_turn = in_turn_of(getattr(event, "agent", None))
         if in_turn is not None and isinstance(event, MessageAddedEvent):
-            in_turn.added.append(event.message)
+            in_turn.note(event.message)
         if in_turn is not None and isinstance(event, BeforeToolCallEvent):
-            known = event.agent._interrupt_state.interrupts
-            if any(each.response is not None for id_, each in known.items() if event.tool_use["toolUseId"] in id_):
-                in_turn.allowed.add(event.tool_use["toolUseId"])
+            call, known = in_turn.begin_call(event.agent, event.tool_use), event.agent._interrupt_state.interrupts
+            asked = {id_: each for id_, each in known.items() if event.tool_use["toolUseId"] in id_}
+            call.allowed |= any(each.response is not None for each in asked.values())
+            call.answered |= asked
         return await super().invoke_callbacks_async(event)
 
 
@@ -112,6 +114,11 @@ async def _with_interrupts(in_turn: Any, context: Any, tool: Any, next_fn: Any) 
         steps._called = calls
 
 
+def _going_on_or_beside(outcomes: dict[str, Any]) -> contextlib.AbstractContextManager[None]:
+    """What runs beside the turn makes no steps."""
+    return contextlib.nullcontext() if place_var.get() is None else _going_on(outcomes)
+
+
 def outcome(value: Any) -> Any:
     """What a step has come to, once a turn was told so."""
     return value
@@ -140,3 +147,4 @@ def install() -> None:
     Agent.__call__ = _called  # type: ignore[method-assign]
     steps.put_question = _left_open
     steps._outcome = _with_interrupts
+    steps._going_on = _going_on_or_beside  # type: ignore[assignment]

@@ -13,7 +13,6 @@ from typing import Any, Final
 from weakref import WeakSet
 
 from strands import Agent
-from strands.agent.state import AgentState
 from strands.handlers.callback_handler import PrintingCallbackHandler, null_callback_handler
 from strands.interventions.registry import InterventionRegistry
 from strands.middleware import ExecuteToolStage, InvokeModelStage
@@ -21,8 +20,9 @@ from strands.telemetry.metrics import EventLoopMetrics
 
 from hitl.ext.strands import tracing
 from hitl.ext.strands.hooks import TurnHooks, let_approve
+from hitl.ext.strands.state import TurnState
 from hitl.ext.strands.steps import call_tool, invoke_model
-from hitl.ext.strands.turns import InTurn, in_turn_of, is_in_turn, know, may_pass
+from hitl.ext.strands.turns import InTurn, in_turn_at_work, in_turn_of, is_in_turn, know, may_pass
 from hitl.turn.retrying import Retries
 from hitl.turn.runtime import current_turn
 
@@ -53,7 +53,7 @@ def _copied(agent: Agent, in_turn: InTurn, made: dict[int, Agent]) -> Agent:
     own = made[id(agent)] = copy.copy(agent)
     know(own, in_turn)
     own.messages = copy.deepcopy(agent.messages)
-    own.state = AgentState(agent.state.get())
+    own.state = TurnState(agent.state.get())
     own.event_loop_metrics = EventLoopMetrics()
     own.trace_span = None
     own.hooks = TurnHooks(agent.hooks)
@@ -80,8 +80,7 @@ def _copied_tool(tool: Any, in_turn: InTurn, made: dict[int, Agent]) -> Any:
     if tool.tool_type != "agent" or not isinstance(agent, Agent):
         return tool
     own = copy.copy(tool)
-    nested = InTurn(in_turn.turn, name_of(agent), in_turn.retries, in_turn.approvals, in_turn.stream)
-    own._agent = made.get(id(agent)) or _copied(agent, nested, made)
+    own._agent = made.get(id(agent)) or _copied(agent, in_turn.of_another(name_of(agent)), made)
     own._lock = threading.Lock()
     return own
 
@@ -104,7 +103,9 @@ def _give_to_nested_runs() -> None:
     @functools.wraps(begin)
     def stream_async(self: Agent, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         if is_in_turn() and in_turn_of(self) is None:
-            self = copy_for(self, InTurn(current_turn(), name_of(self), _RETRIES, {}, stream=True))
+            name, caller = name_of(self), in_turn_at_work()
+            alone = InTurn(current_turn(), name, _RETRIES, {}, stream=True)
+            self = copy_for(self, alone if caller is None else caller.of_another(name))
         events: AsyncIterator[Any] = begin(self, *args, **kwargs)
         return events
 

@@ -16,13 +16,14 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final
 
 from strands.hooks import BeforeToolCallEvent, HookRegistry, MessageAddedEvent
+from strands.interrupt import Interrupt
 from strands.interventions import Confirm, InterventionHandler, Proceed
 from strands.interventions.actions import default_evaluate
 from strands.vended_interventions.hitl import HumanInTheLoop
 from strands.vended_interventions.hitl.classifier import ClassifierResult
 
 from hitl.ext.strands.asking import put_question
-from hitl.ext.strands.turns import InTurn, in_turn_of
+from hitl.ext.strands.turns import CallInTurn, InTurn, in_turn_of, note_answers
 
 _REPLACED: Final = "before_tool_call"
 """The member of a handler with what stands before its method of this name."""
@@ -45,33 +46,43 @@ class TurnHooks(HookRegistry):
         if in_turn is None:
             return await super().invoke_callbacks_async(event)
         if isinstance(event, MessageAddedEvent):
-            in_turn.added.append(event.message)
-        begin, answered = dict(vars(event)), set[str]()
-        tool_use = event.tool_use if isinstance(event, BeforeToolCallEvent) else None
+            in_turn.note(event.message)
+        with in_turn.speaking():
+            if isinstance(event, BeforeToolCallEvent):
+                return await self._before_call(in_turn, event), []
+            return await self._until_answered(in_turn, event, None), []
+
+    async def _before_call(self, in_turn: InTurn, event: Any) -> Any:
+        call = in_turn.begin_call(event.agent, event.tool_use)
+        before = len(call.answered)
+        call.lend(event.agent)
+        try:
+            event = await self._until_answered(in_turn, event, call)
+        finally:
+            call.take_back(event.agent)
+        call.allowed |= len(call.answered) > before
+        return event
+
+    async def _until_answered(self, in_turn: InTurn, event: Any, call: CallInTurn | None) -> Any:
+        """The event as all callbacks left it once nothing is left to ask. ``call``: which one it is about."""
+        owner: Any = getattr(event, "agent", None) or getattr(event, "source", None)
+        begin, answered = dict(vars(event)), dict[str, Interrupt]()
         while True:
             event, interrupts = await super().invoke_callbacks_async(event)
             if not interrupts:
                 break
-            with in_turn.speaking():
-                questions = (put_question(in_turn.turn, interrupt, tool_use) for interrupt in interrupts)
-                answers = await asyncio.gather(*questions)
-            answer(owner, interrupts, answers)
-            answered.update(interrupt.id for interrupt in interrupts)
+            tool_use = None if call is None else begin["tool_use"]
+            questions = (put_question(in_turn.turn, interrupt, tool_use) for interrupt in interrupts)
+            note_answers(answered if call is None else call.answered, interrupts, await asyncio.gather(*questions))
+            if call is None:
+                owner._interrupt_state.interrupts.update(answered)
+            else:
+                call.lend(owner)
             vars(event).clear()
             vars(event).update(begin)
-        if tool_use is None:
-            for interrupt_id in answered:  # an answer is for this once, and no standing one
-                owner._interrupt_state.interrupts.pop(interrupt_id, None)
-        elif answered:
-            in_turn.allowed.add(tool_use["toolUseId"])
-        return event, []
-
-
-def answer(owner: Any, interrupts: Iterable[Any], answers: Iterable[Any]) -> None:
-    """Let ``interrupt`` return the answers when it is called again."""
-    state = owner._interrupt_state.interrupts
-    for interrupt, given in zip(interrupts, answers, strict=True):
-        state.setdefault(interrupt.id, interrupt).response = given
+        for interrupt_id in answered:  # an answer is for this once, and no standing one
+            owner._interrupt_state.interrupts.pop(interrupt_id, None)
+        return event
 
 
 def let_approve(handlers: Iterable[InterventionHandler]) -> None:
@@ -86,14 +97,15 @@ def _approving(handler: InterventionHandler) -> Callable[..., Any]:
 
     @functools.wraps(decide)
     async def before_tool_call(event: BeforeToolCallEvent, **kwargs: Any) -> Any:
-        in_turn, call_id = in_turn_of(event.agent), event.tool_use["toolUseId"]
+        in_turn = in_turn_of(event.agent)
         if in_turn is None:
             return await _awaited(decide(event, **kwargs))
-        asked = _of_call(handler, in_turn, call_id) if isinstance(handler, HumanInTheLoop) else None
+        call = in_turn.current_call(event.tool_use["toolUseId"])
+        asked = _of_call(handler, in_turn, call) if isinstance(handler, HumanInTheLoop) else None
         action = await _awaited((asked.before_tool_call if asked is not None else decide)(event, **kwargs))
         if not isinstance(action, Confirm) or action.response is not None or not _takes_a_yes(handler, action):
             return action  # decided; or it reads the answer itself, which is that to an interrupt then
-        in_turn.to_approve[call_id] = _description(handler, action, event)
+        call.required, call.description = True, _description(handler, action, event)
         return Proceed()
 
     return before_tool_call
@@ -113,7 +125,7 @@ def _description(handler: InterventionHandler, action: Confirm, event: BeforeToo
     return reason.removeprefix(" — ") or None
 
 
-def _of_call(handler: HumanInTheLoop, in_turn: InTurn, call_id: str) -> HumanInTheLoop:
+def _of_call(handler: HumanInTheLoop, in_turn: InTurn, call: CallInTurn) -> HumanInTheLoop:
     """The handler for one call. What its classifier says and what its ``ask`` brings are steps, and whom a terminal
     would ask is asked by an approval. It remembers nothing: a replay has to be told the same."""
     own = copy.copy(handler)
@@ -126,25 +138,24 @@ def _of_call(handler: HumanInTheLoop, in_turn: InTurn, call_id: str) -> HumanInT
                 verdict = await _awaited(classify(event, **kwargs))
                 return {"required": verdict.requires_human_in_the_loop, "reason": verdict.reason}
 
-            verdict = await _step_once(in_turn, f"classify:{call_id}", body)
+            verdict = await _step_once(in_turn, call, "classify", body)
             return ClassifierResult(requires_human_in_the_loop=verdict["required"], reason=verdict["reason"])
 
         own._classifier = classified
     if (ask := handler._ask) is not None:
 
         async def inquire(prompt: str, **kwargs: Any) -> Any:
-            return await _step_once(in_turn, f"inquire:{call_id}", lambda: _awaited(ask(prompt, **kwargs)))
+            return await _step_once(in_turn, call, "inquire", lambda: _awaited(ask(prompt, **kwargs)))
 
         own._ask = None if _STDIO in getattr(ask, "__qualname__", "") else inquire
     return own
 
 
-async def _step_once(in_turn: InTurn, key: str, body: Callable[[], Awaitable[Any]]) -> Any:
+async def _step_once(in_turn: InTurn, call: CallInTurn, name: str, body: Callable[[], Awaitable[Any]]) -> Any:
     """The outcome of a step, also when callbacks are called again because another one has asked."""
-    if key not in in_turn.outcomes:
-        with in_turn.speaking():
-            in_turn.outcomes[key] = await in_turn.turn.run_step("step", key.partition(":")[0], body, key=key)
-    return in_turn.outcomes[key]
+    if name not in call.outcomes:
+        call.outcomes[name] = await in_turn.turn.run_step("step", name, body, key=f"{name}:{call.call_id}")
+    return call.outcomes[name]
 
 
 async def _awaited(value: Any) -> Any:

@@ -135,7 +135,7 @@ def _names_in(content: Iterable[Mapping[str, Any]]) -> Iterator[str]:
         if "document" in block:
             yield block["document"].get("name", "")
         elif "toolResult" in block:
-            yield from _names_in(block["toolResult"]["content"])
+            yield from _names_in((block["toolResult"] or {}).get("content") or ())
 
 
 def turn_of(
@@ -173,10 +173,10 @@ def to_chat(messages: Sequence[Message]) -> Iterator[ChatMessage]:
             if "toolResult" not in block:
                 text += _texts(block)
                 continue
-            result = block["toolResult"]
-            said = [each for content in result["content"] for each in _texts(content)]
+            result = cast(dict[str, Any] | None, block["toolResult"]) or {}  # a tool of one's own may return nothing
+            said = [each for content in result.get("content") or () for each in _texts(content)]
             note = said.pop() if len(said) > 1 and said[-1].startswith(_NOTE) else None
-            call_id = result["toolUseId"]
+            call_id = result.get("toolUseId", "")
             yield ChatMessage.tool_message(
                 content="\n".join(said), tool_call_id=call_id, name=names.get(call_id, "tool")
             )
@@ -221,7 +221,7 @@ def _uses(message: Message) -> list[Any]:
 
 def _texts(block: Mapping[str, Any]) -> list[str]:
     if "text" in block:
-        return [block["text"]]
+        return [block["text"] or ""]
     if "json" in block:
         return [json.dumps(block["json"], ensure_ascii=False)]
     return []

@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
 from strands import Agent
-from strands.agent.state import AgentState
 from strands.multiagent.base import MultiAgentBase
 
 from hitl.ext.gating import GateOptions
@@ -17,6 +16,7 @@ from hitl.ext.strands.copies import copy_for, name_of
 from hitl.ext.strands.messages import history_of, prompt_of, takes_office, turn_of
 from hitl.ext.strands.refusals import refuse
 from hitl.ext.strands.several import copy_of_several, text_of
+from hitl.ext.strands.state import TurnState
 from hitl.ext.strands.turns import InTurn, may_pass
 from hitl.messages import ChatMessage
 from hitl.turn.retrying import Retries, Transient, check_retries
@@ -49,7 +49,7 @@ def as_agent(
       JSON that the turn began with: the ``context`` of ``hitl.run``, or else the ``user_params`` of the message.
       Returns what hooks and tools get as ``invocation_state``, or an awaitable of it; without it they get that JSON.
     - ``approvals``: how to ask about calls, by tool: ``description``, ``allowed_decisions``, ``approvers``,
-      ``expires_in``.
+      ``expires_in``, ``source`` and ``metadata``. It holds for agents too that its tools and hooks call.
     - ``stream``: whether a model's words are shown one by one to whoever watches.
     - ``retries``: how often a model is asked again after errors that may pass; ``transient``: whether the last of them
       suspends the turn, to be retried, or is raised.
@@ -105,7 +105,7 @@ class Strands:
         if history.messages:
             agent.conversation_manager.apply_management(agent)  # as it was after the turn before
         if history.state is not None:
-            agent.state = AgentState(history.state)
+            agent.state = TurnState(history.state)
         before, state_before = list(agent.messages), agent.state.get()
         result = await _finished(agent, in_turn, prompt_of(message, before, office=office), given)
         state_after = agent.state.get()

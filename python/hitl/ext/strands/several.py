@@ -5,26 +5,25 @@ from __future__ import annotations
 import asyncio
 import copy
 import functools
+import inspect
 import math
 import zlib
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 from strands import Agent
 from strands.multiagent import graph
 from strands.multiagent.base import MultiAgentBase, MultiAgentResult, Status
-from strands.multiagent.graph import Graph, GraphEdge, GraphNode
+from strands.multiagent.graph import Graph, GraphEdge, GraphNode, GraphState
+from strands.multiagent.swarm import Swarm, SwarmState
 
 from hitl.ext.strands.copies import UNNAMED, copy_for, name_of
+from hitl.ext.strands.handoffs import HANDOFF, handoff_of
 from hitl.ext.strands.hooks import TurnHooks
 from hitl.ext.strands.turns import InTurn, is_in_turn, know
 from hitl.turn.runtime import Turn
 
 T = TypeVar("T")
-
-HANDOFF: Final = "handoff_to_agent"
-"""The tool by which nodes of a swarm hand over."""
 
 
 class _Node(GraphNode):
@@ -35,30 +34,27 @@ class _Node(GraphNode):
 
 
 def copy_of_several(turn: Turn, several: MultiAgentBase, in_turn: InTurn) -> Any:
-    """A graph or swarm for a turn, as ``in_turn`` says. A person's time is not a node's: its time-outs are not kept."""
+    """A graph or swarm for a turn, as ``in_turn`` says."""
     own: Any = copy.copy(several)
     know(own, in_turn)
     own.hooks = TurnHooks(own.hooks)
     own._interrupt_state = type(own._interrupt_state)()
-    own.node_timeout = None
     own.nodes = {node_id: copy.copy(node) for node_id, node in own.nodes.items()}
     taken: set[str] = set()
     for node_id, node in own.nodes.items():
         name = name_of(node.executor) if isinstance(node.executor, Agent) else UNNAMED
         name = node_id if name == UNNAMED or name in taken else name
         taken.add(name)
-        of_node = replace(in_turn, name=name, to_approve={}, allowed=set(), outcomes={}, added=[])
+        of_node = in_turn.of_another(name)
         if isinstance(node.executor, Agent):
             node.executor = copy_for(node.executor, of_node)
         else:
             node.executor = copy_of_several(turn, node.executor, of_node)
-        of_node.control.add(HANDOFF)
     if isinstance(own, Graph):
         _connect(own)
     else:
-        own.execution_timeout = math.inf
         own.shared_context = type(own.shared_context)()
-        handoff = _handoff_of(own)
+        handoff = handoff_of(own)
         for node in own.nodes.values():
             node.swarm = own
             node.executor.tool_registry.registry[HANDOFF] = handoff
@@ -94,21 +90,9 @@ def _edge(own: Graph, edge: GraphEdge) -> GraphEdge:
     return GraphEdge(own.nodes[edge.from_node.node_id], own.nodes[edge.to_node.node_id], edge.condition)
 
 
-def _handoff_of(swarm: Any) -> Any:
-    """The tool that hands over, in this swarm. It needs no thread."""
-    handoff = swarm._create_handoff_tool()
-    hand_over: Callable[..., Any] = handoff._tool_func
-
-    @functools.wraps(hand_over)
-    async def handoff_to_agent(**arguments: Any) -> Any:
-        return hand_over(**arguments)
-
-    handoff._tool_func = handoff_to_agent
-    return handoff
-
-
 class _Unhurried:
-    """``asyncio``, as graphs know it: in a turn they do not look ten times a second whether nodes have ended."""
+    """``asyncio``, as graphs know it: in a turn they do not look ten times a second whether nodes have ended, and no
+    node is out of time."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(asyncio, name)
@@ -118,4 +102,27 @@ class _Unhurried:
         return await (awaited if is_in_turn() else asyncio.wait_for(awaited, timeout))
 
 
+def _leave_time() -> None:
+    """Let no graph and no swarm run out of time in a turn, those that tools run included: a person's time is not
+    theirs, and a replay is told of another time."""
+    for state in (GraphState, SwarmState):
+        state.should_continue = _without(state.should_continue, "execution_timeout", math.inf)  # type: ignore[method-assign]
+    Swarm._stream_with_timeout = _without(Swarm._stream_with_timeout, "timeout", None)  # type: ignore[method-assign]
+
+
+def _without(function: Callable[..., Any], name: str, value: Any) -> Any:
+    """A method whose argument of this name has this value in turns."""
+    signature = inspect.signature(function)
+
+    @functools.wraps(function)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs)
+        if is_in_turn():
+            given.arguments[name] = value
+        return function(*given.args, **given.kwargs)
+
+    return method
+
+
 vars(graph)["asyncio"] = _Unhurried()
+_leave_time()

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
 from typing import Any, Final, cast
 
 from pydantic_core import to_jsonable_python
@@ -12,20 +14,25 @@ from strands.middleware import ExecuteToolContext, InvokeModelContext, ModelStop
 from strands.types._events import ModelStreamChunkEvent, ToolInterruptEvent
 from strands.types.tools import AgentTool, ToolResult
 
+from hitl.decisions import DECISIONS, read_allowed_decisions
 from hitl.errors import InterruptExpired, ToolRejected
 from hitl.ext.gating import ForeignCall, GateOptions, approve, edit_note
 from hitl.ext.strands.asking import put_question
-from hitl.ext.strands.hooks import answer
+from hitl.ext.strands.handoffs import is_handoff
 from hitl.ext.strands.messages import recorded, to_chat
-from hitl.ext.strands.turns import InTurn, in_turn_of
+from hitl.ext.strands.state import state_of
+from hitl.ext.strands.turns import CallInTurn, InTurn, in_turn_of, note_answers
 from hitl.ext.versions import reading
 from hitl.journal.error_codec import decode_error, encode_error
+from hitl.turn.places import Place, Rerun, place_var
 from hitl.turn.retrying import run
+from hitl.turn.runtime import NOTHING
 
 Next = Callable[[Any], AsyncGenerator[Any, None]]
 Body = Callable[[], Awaitable[Any]]
 
 _WIRE: Final = "strands"
+_UNRECORDED: Final = object()
 
 
 async def invoke_model(context: InvokeModelContext, next_fn: Next) -> AsyncGenerator[Any, None]:
@@ -75,24 +82,45 @@ async def invoke_model(context: InvokeModelContext, next_fn: Next) -> AsyncGener
 
 async def call_tool(context: ExecuteToolContext, next_fn: Next) -> AsyncGenerator[Any, None]:
     """Each call of a tool is a step, and before it the gate, with the arguments that it would be made with."""
-    in_turn = in_turn_of(context.agent)
-    # What makes a reply of a type has no effects, and leaves it where no journal would.
-    if (
-        in_turn is None
-        or context.tool is None
-        or context.tool.tool_type == "structured_output"
-        or context.tool_use["name"] in in_turn.control
-    ):
+    in_turn, tool = in_turn_of(context.agent), context.tool
+    if in_turn is None or tool is None:
         async for event in next_fn(context):
             yield event
         return
-    with in_turn.speaking():
-        event = await _outcome(in_turn, context, context.tool, next_fn)
-    yield event
+    if tool.tool_type != "structured_output":
+        with in_turn.speaking():
+            event = await _outcome(in_turn, context, tool, next_fn)
+        yield event
+        return
+    # What makes a reply of a type has no effects, and leaves it where no journal would: no step, and no call that a
+    # rule is about. What the agent itself wants approved is.
+    passed: _Passed | ToolResultEvent = _Passed(context)
+    if in_turn.current_call(context.tool_use["toolUseId"]).required:
+        with in_turn.speaking():
+            passed = await _passed(in_turn, context, tool)
+    if isinstance(passed, ToolResultEvent):
+        yield passed
+        return
+    async for event in next_fn(passed.context):
+        if isinstance(event, ToolResultEvent):
+            _add_note(passed, event.tool_result)
+        yield event
 
 
-async def _outcome(in_turn: InTurn, context: ExecuteToolContext, tool: AgentTool, next_fn: Next) -> ToolResultEvent:
+@dataclass(frozen=True)
+class _Passed:
+    """A call that may be made."""
+
+    context: ExecuteToolContext
+    """With the arguments that it is made with."""
+    by_person: bool = False
+    edited: bool = False
+
+
+async def _passed(in_turn: InTurn, context: ExecuteToolContext, tool: AgentTool) -> _Passed | ToolResultEvent:
+    """What people, rules and grants say; of a call that is not made, its result."""
     call_id = context.tool_use["toolUseId"]
+    call = in_turn.current_call(call_id)
     try:
         given = await approve(
             in_turn.turn,
@@ -100,56 +128,79 @@ async def _outcome(in_turn: InTurn, context: ExecuteToolContext, tool: AgentTool
                 tool_name=context.tool_use["name"],
                 arguments=_arguments(context),
                 call_id=call_id,
-                args_schema=tool.tool_spec["inputSchema"].get("json"),
+                args_schema=_schema_of(tool),
                 source=_source(tool),
-                options=_options(in_turn, context),
+                options=_options(in_turn, call, context, tool),
             ),
-            required=call_id in in_turn.to_approve,
+            required=call.required,
         )
     except (ToolRejected, InterruptExpired) as no:
         return ToolResultEvent({"toolUseId": call_id, "status": "error", "content": [{"text": str(no)}]})
-    if given is not None and given.responded:
+    if given is None:
+        return _Passed(context, by_person=call.allowed)
+    if given.responded:
         return ToolResultEvent(_result(given.response, call_id))
-    if given is not None and given.edited:
+    if given.edited:
         context = context.replace(tool_use={**context.tool_use, "input": given.args})
-    once = given is not None or call_id in in_turn.allowed
+    return _Passed(context, by_person=True, edited=given.edited)
+
+
+async def _outcome(in_turn: InTurn, context: ExecuteToolContext, tool: AgentTool, next_fn: Next) -> ToolResultEvent:
+    passed = await _passed(in_turn, context, tool)
+    if isinstance(passed, ToolResultEvent):
+        return passed
+    call = in_turn.current_call(context.tool_use["toolUseId"])
+    wire: dict[str, Any] = {}
     while True:
-        wire = await _called(in_turn, context, next_fn, once)
+        wire = await _called(in_turn, passed.context, tool, next_fn, passed.by_person, wire.get("inside", {}))
         interrupts = [Interrupt(*each) for each in wire.get("interrupts", ())]
         if not interrupts:
             break
-        questions = (put_question(in_turn.turn, each, context.tool_use) for each in interrupts)
-        answer(context.agent, interrupts, await asyncio.gather(*questions))
-    result = cast(ToolResult, wire["result"])
-    if given is not None and given.edited:
-        result["content"].append({"text": edit_note(given.args)})
+        questions = (put_question(in_turn.turn, each, passed.context.tool_use) for each in interrupts)
+        note_answers(call.answered, interrupts, await asyncio.gather(*questions))
+    result: Any = wire["result"]
+    _add_note(passed, result)
     error = wire.get("error")
     return ToolResultEvent(result, exception=None if error is None else cast(Exception, decode_error(error)))
 
 
-async def _called(in_turn: InTurn, context: ExecuteToolContext, next_fn: Next, once: bool) -> dict[str, Any]:
-    """What came of a call, and was left in its agent by it."""
+async def _called(
+    in_turn: InTurn, context: ExecuteToolContext, tool: AgentTool, next_fn: Next, once: bool, inside: dict[str, Any]
+) -> dict[str, Any]:
+    """What came of a call, and was left in its agent by it. ``inside``: what steps of the tool came to when it was
+    called before, and asked; it is called from its top again."""
     agent: Any = context.agent
     call_id = context.tool_use["toolUseId"]
+    call, state = in_turn.current_call(call_id), state_of(agent)
+    hands_over, has_run = is_handoff(tool), False
+    from_top = not hands_over and tool.tool_type != "agent"  # an agent goes on where it was
 
     async def body() -> Any:
-        before, wire = agent.state.get(), dict[str, Any]()
+        nonlocal has_run
+        has_run, wire, outcomes = True, dict[str, Any](), dict(inside)
+        call.lend(agent)
         try:
-            async for event in next_fn(context):
-                if isinstance(event, ToolInterruptEvent):
-                    wire["interrupts"] = [_wire_of(each) for each in event.interrupts]
-                elif isinstance(event, ToolResultEvent):
-                    wire["result"] = event.tool_result
-                    if event.exception is not None:
-                        wire["error"] = encode_error(event.exception)
-                else:
-                    _show(in_turn, context, event)
-        except InterruptException as asked:
-            wire["interrupts"] = [_wire_of(asked.interrupt)]
-        after = agent.state.get()
-        if after != before:
-            wire["state"] = {name: value for name, value in after.items() if before.get(name, body) != value}
-            wire["unset"] = [name for name in before if name not in after]
+            with state.noting() as changes, _going_on(outcomes) if from_top else nullcontext():
+                try:
+                    async for event in next_fn(context):
+                        if isinstance(event, ToolInterruptEvent):
+                            wire["interrupts"] = [_wire_of(each) for each in event.interrupts]
+                        elif isinstance(event, ToolResultEvent):
+                            wire["result"] = event.tool_result
+                            if event.exception is not None:
+                                wire["error"] = encode_error(event.exception)
+                        else:
+                            _show(in_turn, context, event)
+                except InterruptException as asked:
+                    wire["interrupts"] = [_wire_of(asked.interrupt)]
+                if agent.state is not state:  # another one was put in its place
+                    state.become(agent.state.get())
+                    agent.state = state
+        finally:
+            call.take_back(agent)
+        wire |= state.to_wire(changes)
+        if outcomes and "interrupts" in wire:
+            wire["inside"] = outcomes
         if agent._deferred_cancel:
             wire["cancel"] = agent._cancel_message
         return _plain(wire, call_id)
@@ -162,20 +213,37 @@ async def _called(in_turn: InTurn, context: ExecuteToolContext, next_fn: Next, o
             body,
             key=f"tool:{call_id}",
             arguments=_arguments(context),
-            once=once,
+            once=once and not hands_over,  # who goes on is known to this process alone
             tool_call_id=call_id,
             shown=_arguments(context),
+            past=_UNRECORDED if hands_over else NOTHING,
         ),
     )
+    if stored is _UNRECORDED:  # by an older version, for which handing over was no step
+        stored = await body()
     is_wire = isinstance(stored, dict) and _WIRE in stored
     wire: dict[str, Any] = stored[_WIRE] if is_wire else {"result": _result(stored, call_id)}
-    for name, value in wire.get("state", {}).items():
-        agent.state.set(name, value)
-    for name in wire.get("unset", ()):
-        agent.state.delete(name)
+    if not has_run:
+        state.put_back(wire)
+        if hands_over:
+            async for _ in tool.stream(context.tool_use, context.invocation_state):
+                pass
     if "cancel" in wire:
         agent.cancel(message=wire["cancel"], after_current_tools=True)
     return wire
+
+
+@contextmanager
+def _going_on(outcomes: dict[str, Any]) -> Iterator[None]:
+    """In the body of a tool: what is in ``outcomes``, of steps that it made when it was called before, is not done
+    again, and what it does now is there too."""
+    outer = place_var.get()
+    assert outer is not None
+    token = place_var.set(Place(outer.turn, outer.step, Rerun(1, outcomes)))
+    try:
+        yield
+    finally:
+        place_var.reset(token)
 
 
 def _wire_of(interrupt: Interrupt) -> list[Any]:
@@ -207,10 +275,18 @@ def _plain(wire: dict[str, Any], call_id: str) -> Any:
     """What a tool returned, for the journal: its text, so that people can read it, and say it in a tool's place where a
     crash has left that open. Whatever else came of the call is kept in the framework's form."""
     if wire.keys() == {"result"}:
-        content = wire["result"].get("content")
-        if content and len(content) == 1 and wire["result"] == _result(content[0].get("text"), call_id):
-            return content[0]["text"]
+        content = (wire["result"] or {}).get("content")  # a tool of one's own may return anything
+        text = content[0].get("text") if content and len(content) == 1 else None
+        if isinstance(text, str) and wire["result"] == _result(text, call_id):
+            return text
     return {_WIRE: wire}
+
+
+def _add_note(passed: _Passed, result: ToolResult | None) -> None:
+    """Tell the model beside the result that a person has changed the arguments; of no result it is told nothing."""
+    if passed.edited and result is not None:
+        note: Any = {"text": edit_note(passed.context.tool_use["input"])}
+        result["content"] = [*(result["content"] or ()), note]
 
 
 def _result(value: Any, call_id: str) -> ToolResult:
@@ -223,10 +299,31 @@ def _arguments(context: ExecuteToolContext) -> dict[str, Any]:
     return arguments if isinstance(arguments, dict) else {"input": arguments}
 
 
-def _options(in_turn: InTurn, context: ExecuteToolContext) -> GateOptions:
-    options = in_turn.approvals.get(context.tool_use["name"], {})
-    description = in_turn.to_approve.get(context.tool_use["toolUseId"])
-    return options if description is None else {"description": description, **options}
+def _schema_of(tool: AgentTool) -> dict[str, Any] | None:
+    """What arguments have to fit, with what is left out of schemas for models: null fits where it is the default."""
+    schema: dict[str, Any] | None = tool.tool_spec["inputSchema"].get("json")
+    properties = None if schema is None else schema.get("properties")
+    if schema is None or not isinstance(properties, Mapping):
+        return schema
+    return {**schema, "properties": {name: _with_null(said) for name, said in properties.items()}}
+
+
+def _with_null(said: Any) -> Any:
+    if not isinstance(said, Mapping) or said.get("default", said) is not None:
+        return said
+    words = {name: value for name, value in said.items() if name in ("default", "description", "title")}
+    rest = {name: value for name, value in said.items() if name not in words}
+    return {**words, "anyOf": [rest, {"type": "null"}]}
+
+
+def _options(in_turn: InTurn, call: CallInTurn, context: ExecuteToolContext, tool: AgentTool) -> GateOptions:
+    options: GateOptions = {**in_turn.approvals.get(context.tool_use["name"], {})}
+    if call.description is not None:
+        options.setdefault("description", call.description)
+    if tool.tool_type == "structured_output":  # nothing but the tool itself makes the reply
+        allowed = read_allowed_decisions(options.get("allowed_decisions", DECISIONS))
+        options["allowed_decisions"] = [kind for kind in allowed if kind != "respond"] or ["reject"]
+    return options
 
 
 def _source(tool: AgentTool) -> str | None:

@@ -1,14 +1,16 @@
-"""What a turn knows of an agent of Strands that runs in it."""
+"""What a turn knows of an agent of Strands that runs in it, and of the calls that its model wants made."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 from weakref import WeakKeyDictionary
 
+from strands.interrupt import Interrupt
 from strands.types.content import Message
 from strands.types.exceptions import ModelThrottledException
 
@@ -16,6 +18,46 @@ from hitl.ext.gating import GateOptions
 from hitl.turn.places import place_var
 from hitl.turn.retrying import Retries, is_transient
 from hitl.turn.runtime import Turn, agent_name
+
+_OF_CALLS: Final = ("v1:before_tool_call:", "v1:tool_call:")
+"""How ids of what hooks and tools ask about a call begin: the call's id comes next."""
+
+
+def note_answers(answered: dict[str, Interrupt], interrupts: Iterable[Interrupt], answers: Iterable[Any]) -> None:
+    """Add what people said to what is ``answered``, by the ids of the interrupts."""
+    for interrupt, given in zip(interrupts, answers, strict=True):
+        answered.setdefault(interrupt.id, interrupt).response = given
+
+
+@dataclass
+class CallInTurn:
+    """A call that a model wants made, and what was found out of it. Its id does not tell which one it is: models, and
+    servers of models, use an id again."""
+
+    call_id: str
+    required: bool = False
+    """Whether somebody has to approve it."""
+    description: str | None = None
+    """What to tell who approves it."""
+    allowed: bool = False
+    """Whether a hook has asked a person about it, and let it pass."""
+    outcomes: dict[str, Any] = field(default_factory=dict)
+    """What steps that hooks made have come to, by key."""
+    answered: dict[str, Interrupt] = field(default_factory=dict)
+    """What was asked about it, with the answers, by id."""
+
+    def lend(self, agent: Any) -> None:
+        """Let ``interrupt`` return the answers that are this call's, and none of another call with its id."""
+        self.take_back(agent)
+        agent._interrupt_state.interrupts.update(self.answered)
+
+    def take_back(self, agent: Any) -> None:
+        """Let ``interrupt`` return no answers of calls with this id any more."""
+        known = agent._interrupt_state.interrupts
+        asked_about = {f"{begin}{self.call_id}" for begin in _OF_CALLS}
+        for interrupt_id in tuple(known):
+            if interrupt_id.rpartition(":")[0] in asked_about:  # the rest is made of the question's name
+                del known[interrupt_id]
 
 
 @dataclass
@@ -30,25 +72,57 @@ class InTurn:
     """How to ask about calls, by tool."""
     stream: bool
     """Whether its models' words are shown as they come."""
-    control: set[str] = field(default_factory=set)
-    """Tools that do nothing but say how the run goes on: they run again in a replay."""
-    to_approve: dict[str, str | None] = field(default_factory=dict)
-    """The calls that somebody has to approve, by id, and what to tell them."""
-    allowed: set[str] = field(default_factory=set)
-    """The calls that a person was asked about by a hook, which let them pass."""
-    outcomes: dict[str, Any] = field(default_factory=dict)
-    """What steps that hooks made have come to, by key."""
     added: list[Message] = field(default_factory=list)
     """What it said and was told, in this order."""
+    _replies: int = 0
+    _calls: dict[tuple[int, int | str], CallInTurn] = field(default_factory=dict)
+    """By which reply of the model has them, and where in it."""
+
+    def of_another(self, name: str) -> InTurn:
+        """That of an agent that it calls, or that is a part of it: what is said of calls and models holds there too."""
+        return InTurn(self.turn, name, self.retries, self.approvals, self.stream)
+
+    def note(self, message: Message) -> None:
+        """It was told this, or its model has said it."""
+        self.added.append(message)
+        self._replies += message["role"] == "assistant"
+
+    def begin_call(self, agent: Any, tool_use: Any) -> CallInTurn:
+        """The call that this context is of from now on; the one that it was, where it is begun again."""
+        pending = agent._interrupt_state.pending_tool_execution
+        reply = pending.assistant_message if pending is not None else agent.messages[-1] if agent.messages else None
+        uses = [block.get("toolUse") for block in reply["content"]] if reply is not None else []
+        where = next((number for number, use in enumerate(uses) if use is tool_use), tool_use["toolUseId"])
+        call = self._calls.setdefault((self._replies, where), CallInTurn(tool_use["toolUseId"]))
+        _call.set((self, call))
+        return call
+
+    def current_call(self, call_id: str) -> CallInTurn:
+        """The call that this context is of."""
+        known = _call.get()
+        if known is None or known[0] is not self:
+            _call.set(known := (self, CallInTurn(call_id)))
+        return known[1]
 
     @contextmanager
     def speaking(self) -> Iterator[None]:
         """What is asked and done here is this agent's."""
-        token = agent_name.set(self.name)
+        token, at_work = agent_name.set(self.name), _at_work.set(self)
         try:
             yield
         finally:
+            _at_work.reset(at_work)
             agent_name.reset(token)
+
+
+_call: ContextVar[tuple[InTurn, CallInTurn] | None] = ContextVar("hitl_strands_call", default=None)
+_at_work: ContextVar[InTurn | None] = ContextVar("hitl_strands_at_work", default=None)
+
+
+def in_turn_at_work() -> InTurn | None:
+    """What is known of the agent whose tool or hook this code is; None outside of turns."""
+    known, place = _at_work.get(), place_var.get()
+    return known if known is not None and place is not None and place.turn is known.turn else None
 
 
 _known: WeakKeyDictionary[Any, InTurn] = WeakKeyDictionary()
