@@ -20,6 +20,7 @@ from hitl.decisions import ApprovalRequest, Decision
 from hitl.tools.asking import ApprovalMismatch as ApprovalMismatch
 from hitl.tools.asking import Question, ask, holding_call_id, rejection
 from hitl.tools.context import Copies, RunContext
+from hitl.tools.defaults import check
 from hitl.tools.filled import says_resources
 from hitl.tools.guardrails import InputGuardrail, OutputGuardrail
 from hitl.tools.options import AnyTool
@@ -95,7 +96,7 @@ async def prepare_call(
     if turn is None and tool.requires_approval is not False:
         raise RuntimeError(f"{tool.name}() needs a person's approval, and was called outside a hitl run")
     _require_resources(turn, tool)
-    shown = tool.check(given)
+    shown = await check(turn, tool, given)
     with permit() as gate:
         arguments = await _guard_input(turn, tool, shown)
     if turn is None:
@@ -283,7 +284,7 @@ async def _ask_until_clear(
         if decision["type"] == "approve":
             break
         try:
-            given = tool.check(decision["args"])
+            given = await check(turn, tool, decision["args"])
         except InvalidArguments as error:
             raise InvalidArguments(f"the arguments that a person gave do not fit {tool.name}: {error}") from error
         _require_shown(tool, given)
@@ -344,7 +345,7 @@ async def _recheck(
         decision = {"reason": said.reason, "message": said.message, "by": "person"}
         raise rejection(turn, tool.name, arguments.json, decision)
     if said is not None and said.type == "edit" and said.args is not None and said.args != arguments.json:
-        arguments = await _guard_input(turn, tool, tool.check(said.args))
+        arguments = await _guard_input(turn, tool, await check(turn, tool, said.args))
     if said is not None and said.type == "respond" and await _answers_edit(turn, tool):
         return arguments, said
     return arguments, None
