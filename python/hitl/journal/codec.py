@@ -2,7 +2,8 @@
 
 JSON values stand for themselves. Everything else is an object with the member ``$hitl`` that names its kind:
 ``{"$hitl": "datetime", "value": "2024-01-01T00:00:00+00:00"}``. What is decoded has the same types as what was
-encoded, exactly; a value for which that cannot be promised is a TypeError that names its path, and is not stored.
+encoded, exactly; a value for which that cannot be promised is a TypeError that names its path, and is not stored. One
+exception: the zone of a time that pydantic has read comes back as a ``timezone`` of the same offset.
 
 Integers beyond 64 bits, non-finite floats and text with lone surrogates are tagged too: the JSON of other languages
 changes or refuses them.
@@ -23,6 +24,7 @@ from typing import Any
 
 from hitl import _core
 from hitl.attachments import Attachment
+from hitl.journal.attributes import imported, model_slots_of, slots_of, without_cached
 from hitl.journal.plain import INT_LIMIT, MAX_DEPTH, NOT_PLAIN, TAG, copy_plain
 
 _HOLDS_MORE = (
@@ -153,8 +155,8 @@ def _zone(value: datetime | time, path: str) -> dict[str, Any]:
     zone = value.tzinfo
     if zone is None:
         return extra
-    if type(zone) is timezone:
-        offset = zone.utcoffset(None)
+    if type(zone) is timezone or type(zone) is imported("pydantic_core", "TzInfo"):
+        offset: timedelta = zone.utcoffset(None)  # type: ignore[assignment]  # theirs is known without a date
         return {**extra, "offset": offset // timedelta(microseconds=1)}
     key = getattr(zone, "key", None)
     if isinstance(key, str):
@@ -167,18 +169,18 @@ def _zone(value: datetime | time, path: str) -> dict[str, Any]:
 
 def _encode_instance(value: Any, kind: type, path: str, depth: int) -> Any:
     if isinstance(value, enum.Enum):
-        return _tagged_class("enum", kind, _enum_name(value), path)
-    if kind is _imported("uuid", "UUID"):
+        return _tagged_class("enum", kind, _encode_member(value, path, depth), path)
+    if kind is imported("uuid", "UUID"):
         return _tagged("uuid", str(value))
-    if kind is _imported("decimal", "Decimal"):
+    if kind is imported("decimal", "Decimal"):
         return _tagged("decimal", str(value))
-    pure_path = _imported("pathlib", "PurePath")
+    pure_path = imported("pathlib", "PurePath")
     if pure_path is not None and issubclass(kind, pure_path):
         return _tagged_class("path", kind, str(value), path)
     if isinstance(value, tuple) and hasattr(kind, "_fields"):
         items = [_encode(item, f"{path}.{name}", depth) for name, item in zip(kind._fields, value, strict=True)]
         return _tagged_class("namedtuple", kind, items, path)
-    if dataclasses.is_dataclass(kind) and not issubclass(kind, _HOLDS_MORE):
+    if dataclasses.is_dataclass(kind) and not issubclass(kind, (*_HOLDS_MORE, BaseException)):
         members = {f.name: getattr(value, f.name) for f in dataclasses.fields(kind) if hasattr(value, f.name)}
         encoded = _tagged_class("dataclass", kind, _encode_members(members, path, depth), path)
         if others := _beside_fields(value, kind, members):
@@ -192,57 +194,58 @@ def _encode_instance(value: Any, kind: type, path: str, depth: int) -> Any:
 
 
 def _beside_fields(value: Any, kind: type, members: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of an instance besides its fields: what `__post_init__` made, or a base that is no dataclass.
-    What a `cached_property` keeps is computed anew."""
-    others = dict(getattr(value, "__dict__", {}))
-    for base in kind.__mro__:
-        slots = vars(base).get("__slots__", ())
-        for name in (slots,) if isinstance(slots, str) else slots:
-            if name not in ("__dict__", "__weakref__") and hasattr(value, name):
-                others[name] = getattr(value, name)
-    cached = _imported("functools", "cached_property")
-    return {
-        name: other
-        for name, other in others.items()
-        if name not in members and not (cached and isinstance(getattr(kind, name, None), cached))
-    }
+    """The attributes of an instance besides its fields: what `__post_init__` made, or a base that is no dataclass."""
+    others = {**without_cached(kind, getattr(value, "__dict__", {})), **slots_of(value)}
+    return {name: other for name, other in others.items() if name not in members}
 
 
-def _imported(module: str, name: str) -> Any:
-    """A class of the standard library, where anybody has imported it, else None: nothing can be of it then. To import
-    these takes as long as all of a journal's modules."""
-    return getattr(sys.modules.get(module), name, None)
-
-
-def _enum_name(member: enum.Enum) -> Any:
-    """A flag without any bit set has no name; typing says that every member has one."""
-    name: str | None = member.name
-    return member.value if name is None else name
+def _encode_member(member: enum.Enum, path: str, depth: int) -> Any:
+    """The name of a member, or the names of a flag's bits; the value, where a bit has no name."""
+    name: str | None = member.name  # a flag without any bit set has none; typing says that every member has one
+    parts = [name] if name is None or not isinstance(member, enum.Flag) else name.split("|")
+    return name if all(part in type(member).__members__ for part in parts) else _encode(member.value, path, depth)
 
 
 def _encode_model(value: Any, kind: type, path: str, depth: int) -> Any:
+    fields: dict[str, Any] = {}
+    refused: dict[str, TypeError] = {}
+    for name, item in without_cached(kind, value.__dict__).items():
+        try:
+            fields[name] = _encode(item, f"{path}.{name}", depth)
+        except TypeError as error:  # of a type that only pydantic can write (a URL, an address), or nobody
+            refused[name] = error
+    beside: dict[str, Any] | TypeError
     try:
-        state = {
-            "fields": _encode_members(value.__dict__, path, depth),
-            "set": sorted(value.model_fields_set),
-            "extra": _encode_members(value.__pydantic_extra__ or {}, path, depth),
-            "private": _encode_members(value.__pydantic_private__ or {}, path, depth),
-        }
-    except TypeError:
-        # A field of a type that only pydantic can write (a URL, an address): take its JSON if that leads back.
-        text = _json_that_leads_back(value)
-        if text is None:
-            raise
-        return _tagged_class("model_json", kind, _encode(json.loads(text), path, depth), path)
-    return _tagged_class("model", kind, state, path)
+        beside = _encode_beside_model(value, path, depth)
+    except TypeError as error:
+        beside = error
+    if not refused and isinstance(beside, dict):
+        return _tagged_class("model", kind, {"fields": fields, **beside}, path)
+    from hitl.journal import model_json  # as `imported`
+
+    whole = model_json.of_model(value)
+    if whole is not model_json.NONE:
+        return _tagged_class("model_json", kind, _encode(whole, path, depth), path)
+    if isinstance(beside, TypeError):
+        raise beside
+    written = {}
+    for name, why in refused.items():
+        field = model_json.of_field(value, name)
+        if field is model_json.NONE:
+            raise why
+        written[name] = _encode(field, f"{path}.{name}", depth)
+    return _tagged_class("model_fields", kind, {"fields": fields, "json": written, **beside}, path)
 
 
-def _json_that_leads_back(model: Any) -> str | None:
-    try:
-        text: str = model.model_dump_json(by_alias=True, warnings=False)
-        return text if type(model).model_validate_json(text) == model else None
-    except ValueError:  # both of pydantic's errors: not to be written, or not to be read
-        return None
+def _encode_beside_model(value: Any, path: str, depth: int) -> dict[str, Any]:
+    """What a model holds besides its fields."""
+    beside = {
+        "set": sorted(value.model_fields_set),
+        "extra": _encode_members(value.__pydantic_extra__ or {}, path, depth),
+        "private": _encode_members(value.__pydantic_private__ or {}, path, depth),
+    }
+    slots = model_slots_of(value)
+    return {**beside, "slots": _encode_members(slots, path, depth)} if slots else beside
 
 
 def _encode_members(members: dict[str, Any], path: str, depth: int) -> dict[str, Any]:
@@ -254,7 +257,7 @@ def _tagged(tag: str, value: Any) -> dict[str, Any]:
 
 
 def _tagged_class(tag: str, kind: type, value: Any, path: str) -> dict[str, Any]:
-    module, name = kind.__module__, kind.__qualname__
+    module, name = module_of(kind), kind.__qualname__
     try:
         found = find_class(module, name)
     except LookupError:
@@ -269,6 +272,8 @@ def _tagged_class(tag: str, kind: type, value: Any, path: str) -> dict[str, Any]
 
 def _refusal(kind: type, path: str) -> TypeError:
     text = f"{_shortened(path)} is of type {_class_name(kind)}, which cannot be stored"
+    if issubclass(kind, BaseException):
+        return TypeError(f"{text}: it is an exception; raise it, or keep what it says, its text or its fields")
     plain = next((base for base in _HOLDS_MORE if issubclass(kind, base)), None)
     return TypeError(text if plain is None else f"{text}; make it a plain {plain.__name__}(...)")
 
@@ -307,8 +312,15 @@ MOVED = {
     "hitl.serving": "hitl.serving.server",
     "hitl.tool_schema": "hitl.tools.schema",
     "hitl.tools": "hitl.tools.context",
+    "pathlib._local": "pathlib",
+    "pathlib._abc": "pathlib",
 }
-"""Where classes of ours are now that journals of 0.1.0 have under another module."""
+"""Where classes are that journals have under another module: ours, of 0.1.0, and what Python 3.13 alone keeps there."""
+
+
+def module_of(kind: type) -> str:
+    """The module that a class is stored under: the same, whichever Python writes it."""
+    return MOVED.get(kind.__module__, kind.__module__)
 
 
 def find_class(module: str, qualname: str) -> Any:
@@ -359,26 +371,26 @@ def _decode_zone(encoded: dict[str, Any]) -> Any:
 
 
 def _decode_uuid(encoded: dict[str, Any]) -> Any:
-    from uuid import UUID  # as `_imported`
+    from uuid import UUID  # as `imported`
 
     return UUID(encoded["value"])
 
 
 def _decode_decimal(encoded: dict[str, Any]) -> Any:
-    from decimal import Decimal  # as `_imported`
+    from decimal import Decimal  # as `imported`
 
     return Decimal(encoded["value"])
 
 
 def _is_path(found: type) -> bool:
-    from pathlib import PurePath  # as `_imported`
+    from pathlib import PurePath  # as `imported`
 
     return issubclass(found, PurePath)
 
 
 def _decode_enum(encoded: dict[str, Any]) -> enum.Enum:
     cls = _class_of(encoded, lambda found: issubclass(found, enum.Enum))
-    value = encoded["value"]
+    value = decode(encoded["value"])
     if not isinstance(value, str):
         return cls(value)  # type: ignore[no-any-return]
     try:
@@ -422,6 +434,11 @@ def _decode_model(encoded: dict[str, Any]) -> Any:
     instance = cls.__new__(cls)
     # Not validated again: a validator that changes its input would change it twice.
     members = {name: decode(item) for name, item in stored["fields"].items()}
+    if written := stored.get("json"):
+        from hitl.journal import model_json  # as `imported`
+
+        members.update({name: model_json.read_field(cls, name, decode(item)) for name, item in written.items()})
+        members = {name: members[name] for name in (*cls.model_fields, *members) if name in members}
     for name, field in cls.model_fields.items():
         if name not in members and not field.is_required():
             members[name] = field.get_default(call_default_factory=True, validated_data=members)
@@ -431,6 +448,8 @@ def _decode_model(encoded: dict[str, Any]) -> Any:
     object.__setattr__(instance, "__pydantic_extra__", _decode_members(stored["extra"]) if allows_extra else None)
     private = _decode_members(stored["private"])
     object.__setattr__(instance, "__pydantic_private__", private if cls.__private_attributes__ else None)
+    for name, item in stored.get("slots", {}).items():
+        object.__setattr__(instance, name, decode(item))
     return instance
 
 
@@ -460,5 +479,6 @@ _DECODERS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "namedtuple": lambda e: _class_of(e, lambda found: issubclass(found, tuple))._make(map(decode, e["value"])),
     "dataclass": _decode_dataclass,
     "model": _decode_model,
+    "model_fields": _decode_model,
     "model_json": lambda e: _class_of(e, _is_model).model_validate_json(json.dumps(decode(e["value"]))),
 }

@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from hitl.errors import HitlError, StepError, class_name
-from hitl.journal.codec import MOVED, decode, encode, find_class
+from hitl.journal.attributes import slots_of, without_cached
+from hitl.journal.codec import MOVED, decode, encode, find_class, module_of
 
 _NOTES = "__notes__"
 # Groups in groups: nothing sensible comes near it.
@@ -76,7 +77,7 @@ def _encode_error(error: BaseException, depth: int) -> dict[str, Any]:
         args = args[:1]
     encoded = {
         "type": cls.__qualname__,
-        "module": cls.__module__,
+        "module": module_of(cls),
         "message": error_message(error),
         "args": _encoded_or(None, list(args)),
         "bases": [class_name(base) for base in cls.__mro__[1:-1]],
@@ -116,6 +117,7 @@ def _parts(error: BaseException) -> tuple[tuple[Any, ...], dict[str, Any]]:
             given = reduced[2] if len(reduced) == 3 and reduced[2] is not None else {}
             if type(given) is dict:
                 args, state = reduced[1], given
+    state = {**without_cached(cls, state), **slots_of(error)}
     return args, {name: item for name, item in state.items() if _is_kept(name)}
 
 

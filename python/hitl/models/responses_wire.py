@@ -169,10 +169,16 @@ class ResponseBuilder:
         return [{"content": text} if name == "content" else {"reasoning": text} for text in pieces]
 
     def finish(self) -> ModelReply:
-        """The whole reply; `IncompleteReply` when the model never said that it was done."""
+        """The whole reply; `IncompleteReply` when the model never said that it was done, `InvalidSettings` where it is
+        to be asked for again until it has."""
         response = self._response
         if response is None:
             raise IncompleteReply("the model's stream ended before the reply was complete")
+        if response.get("status") in ("queued", "in_progress"):
+            raise InvalidSettings(
+                f"the reply is made in the background: its status is {response['status']}, and nobody asks for it again"
+                "\n\nhint: leave out background, for example of the client's parameters"
+            )
         if response.get("status") not in (None, "completed", "incomplete"):
             raise IncompleteReply(f"the reply is not complete: its status is {response['status']}")
         # Some servers list at the end of a stream nothing of what they have said in it.

@@ -20,6 +20,7 @@ from hitl.decisions import ApprovalRequest, Decision
 from hitl.tools.asking import ApprovalMismatch as ApprovalMismatch
 from hitl.tools.asking import Question, ask, holding_call_id, rejection
 from hitl.tools.context import Copies, RunContext
+from hitl.tools.defaults import check
 from hitl.tools.filled import says_resources
 from hitl.tools.guardrails import InputGuardrail, OutputGuardrail
 from hitl.tools.options import AnyTool
@@ -95,7 +96,7 @@ async def prepare_call(
     if turn is None and tool.requires_approval is not False:
         raise RuntimeError(f"{tool.name}() needs a person's approval, and was called outside a hitl run")
     _require_resources(turn, tool)
-    shown = tool.check(given)
+    shown = await check(turn, tool, given)
     with permit() as gate:
         arguments = await _guard_input(turn, tool, shown)
     if turn is None:
@@ -283,12 +284,14 @@ async def _ask_until_clear(
         if decision["type"] == "approve":
             break
         try:
-            given = tool.check(decision["args"])
+            given = await check(turn, tool, decision["args"])
         except InvalidArguments as error:
             raise InvalidArguments(f"the arguments that a person gave do not fit {tool.name}: {error}") from error
         _require_shown(tool, given)
         with permit():
-            arguments = await _recheck(turn, tool, given, tool_call_id, description)
+            arguments, answer = await _recheck(turn, tool, given, tool_call_id, description)
+        if answer is not None:
+            return ReadyCall(turn, tool, arguments, tool_call_id, responded=True, response=answer.message)
         if arguments is not given:
             _require_shown(tool, arguments)
         by_code = proposed is not None and proposed.type == "edit" and decision["args"] == proposed.args
@@ -333,16 +336,35 @@ def _edit_note(arguments: dict[str, Any], by_code: bool) -> str:
 
 async def _recheck(
     turn: Turn, tool: AnyTool, given: Arguments, tool_call_id: str | None, description: str | None
-) -> Arguments:
-    """Edited arguments go the way of the model's: guardrails, then `on_approval`, which may still refuse or change."""
+) -> tuple[Arguments, Decision | None]:
+    """Edited arguments go the way of the model's: guardrails, then `on_approval`, which may still refuse, change, or
+    answer in the tool's place; this is the second of what is returned."""
     arguments = await _guard_input(turn, tool, given)
     said = await _propose(turn, tool, arguments, tool_call_id, description)
     if said is not None and said.type == "reject":
         decision = {"reason": said.reason, "message": said.message, "by": "person"}
         raise rejection(turn, tool.name, arguments.json, decision)
     if said is not None and said.type == "edit" and said.args is not None and said.args != arguments.json:
-        arguments = await _guard_input(turn, tool, tool.check(said.args))
-    return arguments
+        arguments = await _guard_input(turn, tool, await check(turn, tool, said.args))
+    if said is not None and said.type == "respond" and await _answers_edit(turn, tool):
+        return arguments, said
+    return arguments, None
+
+
+async def _answers_edit(turn: Turn, tool: AnyTool) -> bool:
+    """Whether an answer of `on_approval` to an edited call is taken: not where the journal is of a release that went on
+    to ask or to run all the same."""
+    name = f"{tool.name}.answered_edit"
+    place = place_var.get()
+    recorded = None if place is None else turn.order.recorded_step(place.following_step())
+    if recorded is not None and recorded[1]["name"] != name:
+        return False
+
+    async def body() -> bool:
+        return True
+
+    taken: bool = await turn.run_step("policy", name, body)
+    return taken
 
 
 async def _needs_approval(turn: Turn, tool: AnyTool, arguments: Arguments, tool_call_id: str | None) -> bool:

@@ -234,10 +234,11 @@ class _Connection:
         self._holder: _Holder | None = None
 
     async def use(self, ask: Callable[[Client], Coroutine[Any, Any, Any]]) -> Any:
-        """Run `ask` with a connected client; every failure of the server is an `MCPServerError`."""
+        """Run `ask` with a connected client; every failure of the server is an `MCPServerError`. What is wrong with one
+        answer leaves the connection to the others."""
         from mcp import MCPError
 
-        if self._holder is None:
+        if self._holder is None or self._holder.task.done():
             self._holder = _Holder(self._open_client)
         holder = self._holder
         try:
@@ -259,7 +260,8 @@ class _Connection:
                 self._forget(holder)
             raise MCPServerError(f"the MCP server {self._name} refused: {error.message}") from error
         except Exception as error:
-            self._forget(holder)  # the next call tries a new connection
+            if _is_of_transport(error):
+                self._forget(holder)  # the next call tries a new connection; calls beside it have no answer to wait for
             raise MCPServerError(f"the MCP server {self._name} failed: {_reason(error)}") from error
         finally:
             work.cancel()
@@ -379,6 +381,19 @@ def _default_name(command: list[str], url: str | None) -> str:
     if url is None:
         return command[0].replace("\\", "/").rsplit("/", 1)[-1]
     return urlsplit(url).hostname or "server"
+
+
+def _is_of_transport(error: BaseException) -> bool:
+    """Whether an error is of the connection, and not of what came over it."""
+    import anyio  # as `mcp`, which brings both, and which takes longer to import than the rest
+    import httpx2
+
+    if isinstance(error, BaseExceptionGroup):
+        return any(map(_is_of_transport, error.exceptions))
+    if isinstance(error, TimeoutError):  # of this call; it is an OSError
+        return False
+    broken = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, httpx2.TransportError)
+    return isinstance(error, (OSError, EOFError, *broken))
 
 
 def _reason(error: BaseException) -> str:

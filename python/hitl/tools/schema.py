@@ -62,6 +62,10 @@ class Parameters(Protocol):
     def names(self) -> frozenset[str] | None:
         """The parameter names; None where a schema allows any."""
 
+    @property
+    def made(self) -> Mapping[str, frozenset[str]]:
+        """The parameters whose default is made anew for each call, by their names in JSON; what each may be called."""
+
     def check(self, given: Mapping[str, Any]) -> Arguments:
         """Check and convert arguments; raises `InvalidArguments`."""
 
@@ -80,6 +84,8 @@ class Parameters(Protocol):
 
 class OneName:
     """For those in which each argument has one name."""
+
+    made: Mapping[str, frozenset[str]] = types.MappingProxyType({})
 
     def replaced(self, given: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
         return {**given, **patch}
@@ -207,6 +213,11 @@ class FunctionParameters(OneName):
         self.json_schema: JsonObject = schema
         self.names: frozenset[str] | None = frozenset(names.values())
         self._private_defaults = self._find_private_defaults()
+        self.made = {
+            names[field]: frozenset([names[field]])
+            for field, info in self._model.model_fields.items()
+            if _is_made(info) and field not in self._private_defaults
+        }
         self._is_plain = all(
             _is_plain(hints.get(parameter.name)) and not isinstance(parameter.default, FieldInfo)
             for parameter in parameters
@@ -294,6 +305,11 @@ class ModelParameters:
         self._shown = {name: _shown_name(name, info) for name, info in model.model_fields.items()}
         self.json_schema: JsonObject = model.model_json_schema()
         self.names: frozenset[str] | None = frozenset(model.model_fields)
+        self.made: Mapping[str, frozenset[str]] = {
+            self._shown[name]: frozenset(_names(name, info))
+            for name, info in model.model_fields.items()
+            if _is_made(info)
+        }
 
     def check(self, given: Mapping[str, Any]) -> Arguments:
         from pydantic import ValidationError
@@ -332,6 +348,14 @@ class ModelParameters:
 
     def find_hidden(self) -> str | None:
         return find_hidden(self._model)
+
+
+def _is_made(field: FieldInfo) -> bool:
+    """Whether a default is made anew for each call, and need not be the same: what `list` makes is."""
+    return field.default_factory not in (None, *_EMPTY)
+
+
+_EMPTY = (list, dict, set, frozenset, tuple, str, bytes, int, float, bool)
 
 
 def _shown_name(name: str, field: FieldInfo) -> str:

@@ -10,11 +10,13 @@ import pytest
 from pydantic import AfterValidator, Field
 
 from hitl import Decision, ReActAgent, tool
+from hitl import agent as hitl_agent
 from hitl.journal.ports import InterruptRequest
+from hitl.messages import ChatMessage
 from hitl.testing import ScriptedChatClient
 from hitl.tools.definition import Tool
 from hitl.tools.schema import Arguments, SchemaParameters
-from tests.python.support.local import Answers, run_locally
+from tests.python.support.local import Answers, LocalTurn, run_locally
 from tests.python.support.prefixes import Effects, Run, run_all_prefixes
 
 APPROVE = {"type": "approve"}
@@ -205,16 +207,91 @@ async def test_on_approval_may_change_an_edit_and_then_the_person_is_asked_again
     assert run.effects == [(50, "rent")]
 
 
-async def test_on_approval_of_an_edit_approves_nothing_by_itself() -> None:
+@pytest.mark.parametrize("said", [None, Decision.approve()])
+async def test_on_approval_of_an_edit_that_lets_it_be_changes_nothing(said: Decision | None) -> None:
     asked_about: list[int] = []
 
-    def eager(request: Any) -> Decision | None:
+    def easy(request: Any) -> Decision | None:
         asked_about.append(request.tool_args["cents"])
-        return None if request.tool_args["cents"] == 10 else Decision.respond("never mind")
+        return None if request.tool_args["cents"] == 10 else said
 
-    run = await pay(lambda asked: edit(cents=80), 10, on_approval=eager)
+    run = await pay(lambda asked: edit(cents=80), 10, on_approval=easy)
     assert run.effects == [(80, "rent")]
     assert asked_about[:2] == [10, 80]
+
+
+def at_most_50(request: Any) -> Decision | None:
+    return Decision.respond("never mind") if request.tool_args["cents"] > 50 else None
+
+
+async def test_on_approval_may_answer_an_edited_call_in_the_tool_s_place() -> None:
+    run = await pay(lambda asked: edit(cents=80), 10, on_approval=at_most_50, output_guardrails=[str.upper])
+    assert run.effects == []
+    assert run.told == ["NEVER MIND"]
+    assert len(run.requests) == 1
+
+
+async def test_the_next_call_of_that_tool_runs_after_one_that_on_approval_has_answered() -> None:
+    async def agent(message: ChatMessage, state: list[ChatMessage]) -> Any:
+        said = [await bought.call(cents=cents) for cents in (10, 20)]
+        return ChatMessage.assistant_message(content=", ".join(said)), state
+
+    effects: Effects = []
+
+    @tool(requires_approval=lambda ctx, args: args["cents"] == 10, on_approval=at_most_50)
+    async def bought(cents: int) -> str:
+        effects.append(cents)
+        return f"paid {cents}"
+
+    def make(done: Effects) -> Any:
+        nonlocal effects
+        effects = done
+        return hitl_agent(agent)
+
+    run = await run_all_prefixes(make, lambda asked: edit(cents=80))
+    assert run.response.content == "never mind, paid 20"
+    assert run.effects == [20]
+
+
+@pytest.mark.parametrize("upto", [0, 1])
+async def test_a_journal_in_which_an_edited_call_ran_although_on_approval_had_answered_it_goes_on_so(upto: int) -> None:
+    """As releases did that took no such answer: here with an approval in its place, which the journal does not tell."""
+    says: list[Decision] = [Decision.approve()]
+    effects: Effects = []
+
+    @tool(requires_approval=True, on_approval=lambda request: says[0] if request.tool_args["cents"] > 50 else None)
+    async def pay(cents: int) -> str:
+        effects.append(cents)
+        return f"paid {cents}"
+
+    first = await run_locally(agent_with(pay, cents=10), "go", answers=lambda asked: edit(cents=80))
+    journal = json.loads(json.dumps(first.port.journal))
+    said = [entry for entry in journal if entry["entry"] == "step" and entry["step"]["name"] == "pay.on_approval"]
+    said[1]["result"]["value"] = Decision.respond("never mind").to_json()
+    paid = next(at for at, entry in enumerate(journal) if entry["entry"] == "step" and entry["step"]["kind"] == "tool")
+    assert effects == [80]
+
+    again = LocalTurn(journal=journal[: paid + 1 + upto])
+    _, state = await again.run(agent_with(pay, cents=10).run_turn, ChatMessage.user_message(content="go"), [])
+    assert effects == [80]
+    assert state == first.state
+    assert again.port.journal[-1]["step"] == first.port.journal[-1]["step"]
+
+
+async def test_an_edited_call_that_had_not_run_yet_when_on_approval_answered_it_does_not_run() -> None:
+    """From a journal of such a release, that ends between the two."""
+    run = await pay(lambda asked: edit(cents=80), 10, on_approval=at_most_50)
+    names = [(entry["entry"], entry.get("step", {}).get("name")) for entry in run.port.journal]
+    journal = run.port.journal[: names.index(("step", "pay.answered_edit"))]
+    again = LocalTurn(journal=journal)
+
+    @tool(requires_approval=True, on_approval=at_most_50)
+    async def pay_again(cents: int, to: str = "rent") -> str:
+        raise AssertionError("it ran")
+
+    made = tool(pay_again, name="pay")
+    _, state = await again.run(agent_with(made, cents=10).run_turn, ChatMessage.user_message(content="go"), [])
+    assert state == run.state
 
 
 async def test_the_description_is_of_what_would_run() -> None:

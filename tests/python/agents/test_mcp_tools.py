@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import anyio
+import httpx2
 import pytest
+from mcp import MCPError
 from mcp.types import CallToolResult
 
 from hitl import ApprovalRequest, Attachment, Decision, MCPTools, ReActAgent, tool
 from hitl.testing import ScriptedChatClient
-from hitl.tools.mcp import MCPServerError, read_result
+from hitl.tools.mcp import MCPServerError, _Connection, read_result
 from tests.python.support.local import LocalResult, run_locally
 from tests.python.support.mcp_over_http import mcp_over_http
 
@@ -140,6 +145,87 @@ async def test_a_server_that_dies_is_a_tool_error_and_the_next_call_starts_anoth
     assert told[0] == "wrote 1"
     assert "the MCP server" in json.loads(told[1])["error"]
     assert told[2] == "wrote 1"
+
+
+BAD_RESULTS = """
+from mcp.server import MCPServer
+from mcp.types import CallToolResult, ImageContent
+
+server = MCPServer("scribe")
+written = []
+
+@server.tool()
+def write() -> str:
+    written.append(1)
+    return f"wrote {len(written)}"
+
+@server.tool()
+def scrawl() -> CallToolResult:
+    return CallToolResult.model_construct(content=[ImageContent.model_construct(type="image")])
+
+server.run()
+"""
+
+
+async def test_a_result_that_cannot_be_read_is_the_error_of_its_call_and_the_server_stays(tmp_path: Path) -> None:
+    (tmp_path / "scribe.py").write_text(BAD_RESULTS)
+    source = MCPTools([sys.executable, str(tmp_path / "scribe.py")], name="scribe")
+    _, told, _ = await run(source, [("write", {})], [("scrawl", {})], [("write", {})])
+    assert "the MCP server scribe failed: ValidationError: " in json.loads(told[1])["error"]
+    assert [told[0], told[2]] == ["wrote 1", "wrote 2"]
+
+
+@pytest.mark.parametrize(
+    ("error", "is_kept"),
+    [
+        (RuntimeError("Invalid structured content returned by tool scrawl"), True),
+        (KeyError("content"), True),
+        (TimeoutError(), True),
+        (ExceptionGroup("", [ValueError("no JSON")]), True),
+        (MCPError(-32602, "no such tool"), True),
+        (MCPError(-32000, "Connection closed"), False),
+        (anyio.ClosedResourceError(), False),
+        (ExceptionGroup("", [anyio.BrokenResourceError()]), False),
+        (ConnectionResetError("reset"), False),
+        (httpx2.ConnectError("gone"), False),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else str(value),
+)
+async def test_a_call_beside_one_that_fails_goes_on_unless_the_transport_is_broken(
+    error: Exception, is_kept: bool
+) -> None:
+    opened: list[object] = []
+    is_asked, may_answer = asyncio.Event(), asyncio.Event()
+
+    @asynccontextmanager
+    async def open_client() -> AsyncIterator[Any]:
+        opened.append(object())
+        yield opened[-1]
+
+    async def ask_slowly(client: Any) -> str:
+        is_asked.set()
+        await may_answer.wait()
+        return "answered"
+
+    async def fail(client: Any) -> Any:
+        raise error
+
+    async def which(client: Any) -> Any:
+        return client
+
+    connection = _Connection(open_client, "shelf")
+    slow = asyncio.create_task(connection.use(ask_slowly))
+    await is_asked.wait()
+    with pytest.raises(MCPServerError, match="the MCP server shelf"):
+        await connection.use(fail)
+    if is_kept:
+        may_answer.set()
+        assert await slow == "answered"
+    else:
+        with pytest.raises(MCPServerError, match="it ended in the middle of a call"):
+            await slow
+    assert await connection.use(which) is opened[0 if is_kept else 1]
+    await connection.close()
 
 
 async def test_a_server_gets_no_secrets_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:

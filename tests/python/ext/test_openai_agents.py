@@ -14,6 +14,7 @@ from agents import (
     Agent,
     GuardrailFunctionOutput,
     ModelResponse,
+    ModelSettings,
     RunContextWrapper,
     Runner,
     RunState,
@@ -474,3 +475,16 @@ async def test_many_turns_share_one_agent() -> None:
     results = await asyncio.gather(*(hitl.run(agent, "go") for _ in range(3)))
     done = await asyncio.gather(*(hitl.run(agent, each.state.approve(each.interrupts[0])) for each in results))
     assert [each.output for each in done] == ['["paid 5"]'] * 3
+
+
+@pytest.mark.parametrize("way", ["extra_args", "extra_body"])
+async def test_a_reply_that_would_be_made_in_the_background_is_not_asked_for(way: str) -> None:
+    """The SDK returns the response that only says that it is queued, without its status: an empty reply."""
+    model = Says(last="done")
+    settings = ModelSettings(**{way: {"background": True}})
+    result = await hitl.run(Agent(name="a", model=model, model_settings=settings), "go")
+    assert (result.status, result.error_code, model.seen) == ("error", "invalid_settings", [])
+    assert "leave out background" in (result.error or "")
+    settings = ModelSettings(**{way: {"background": False}})
+    result = await hitl.run(Agent(name="a", model=model, model_settings=settings), "go")
+    assert result.output == "done"

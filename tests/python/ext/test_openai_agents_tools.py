@@ -3,6 +3,7 @@ patches and tools that take text."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
 from collections.abc import Iterator
@@ -28,8 +29,11 @@ from openai.types.responses.response_apply_patch_tool_call import ResponseApplyP
 from openai.types.responses.response_output_item import McpApprovalRequest
 
 import hitl
-from hitl.ext.openai_agents import as_agent
+from hitl.ext.openai_agents import as_agent, mcp
+from hitl.messages import ChatMessage
+from hitl.turn.runtime import current_turn
 from tests.python.ext.openai_agents_runs import APPROVE, Once, Says, payer, proved
+from tests.python.support.local import LocalTurn
 from tests.python.support.mcp_over_http import mcp_over_http
 from tests.python.support.prefixes import Effects
 from tests.python.support.served import ROOT
@@ -139,8 +143,6 @@ async def test_a_server_is_connected_by_whoever_needs_it_and_keeps_no_turn_from_
 
 
 async def test_turns_at_once_share_the_connection_to_a_server() -> None:
-    import asyncio
-
     agent = librarian()
     first, second = await asyncio.gather(hitl.run(agent, "go"), hitl.run(agent, "go"))
     assert [each.status for each in (first, second)] == ["interrupted"] * 2
@@ -158,6 +160,92 @@ async def test_a_server_that_cannot_be_started_fails_the_turn() -> None:
     server = MCPServerStdio({"command": "/nonexistent/server"}, name="nowhere")
     result = await hitl.run(Agent(name="a", model=Says(), mcp_servers=[server]), "go")
     assert result.status == "error"
+
+
+class Silent(MCPServerStdio):
+    """Takes what it is sent, and answers nothing. `reached`: once a connection waits for it."""
+
+    def __init__(self) -> None:
+        params = {"command": sys.executable, "args": ["-c", "import sys; sys.stdin.read()"]}
+        super().__init__(params, name="silent", client_session_timeout_seconds=None)  # type: ignore[arg-type]
+        self.reached = asyncio.Event()
+        self.ended: list[str] = []
+
+    def create_streams(self) -> Any:
+        self.reached.set()
+        return super().create_streams()
+
+    async def cleanup(self) -> None:
+        await super().cleanup()  # type: ignore[no-untyped-call]
+        self.ended.append("cleaned up")
+
+
+def connecting() -> set[asyncio.Task[Any]]:
+    return {task for task in asyncio.all_tasks() if task.get_name() == "hitl mcp"}
+
+
+async def test_a_run_that_is_cancelled_while_its_server_does_not_answer_leaves_no_connection_behind() -> None:
+    server = Silent()
+    running = asyncio.create_task(hitl.run(Agent(name="a", model=Says(), mcp_servers=[server]), "go"))
+    await server.reached.wait()
+    (task,) = connecting()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    await asyncio.wait({task})
+    assert server.ended == ["cleaned up"]
+
+
+async def test_one_of_two_turns_that_gives_up_waiting_for_a_server_leaves_it_to_the_other() -> None:
+    server = Silent()
+    agent = Agent(name="a", model=Says(), mcp_servers=[server])
+    first, second = (asyncio.create_task(hitl.run(agent, "go")) for _ in range(2))
+    await server.reached.wait()
+    (task,) = connecting()
+    connection = mcp._connections[server]
+    while connection.users < 2:
+        await asyncio.sleep(0)
+    for running, is_left in ((first, True), (second, False)):
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        assert (connection.users, task in connecting() and not task.cancelling()) == (int(is_left), is_left)
+    await asyncio.wait({task})
+
+
+@pytest.mark.parametrize("is_behind_another", [False, True])
+async def test_whoever_waits_for_a_connection_that_is_cancelled_before_it_began_is_told(
+    is_behind_another: bool,
+) -> None:
+    server = Silent()
+    before = mcp._Connection(server, None) if is_behind_another else None
+    if before is not None:
+        await server.reached.wait()
+    connection = mcp._Connection(server, before)
+    if is_behind_another:
+        await asyncio.sleep(0)  # it is at its first line, and waits for the other one
+    connection.task.cancel()
+    with pytest.raises(ConnectionError, match="silent: connecting was cancelled"):
+        await connection.ready
+    if before is not None:
+        before.task.cancel()
+        await asyncio.wait({before.task})
+
+
+async def test_calls_of_a_turn_that_fail_to_connect_together_count_it_once_and_take_no_later_connection_away() -> None:
+    server = MCPServerStdio({"command": "/nonexistent/server"}, name="nowhere")
+    turn = LocalTurn()
+
+    async def run_turn(message: ChatMessage, state: list[ChatMessage]) -> Any:
+        first, second = (asyncio.ensure_future(mcp._connect(current_turn(), server)) for _ in range(2))
+        outcomes = await asyncio.gather(first, second, return_exceptions=True)
+        assert [type(each) for each in outcomes] == [FileNotFoundError] * 2
+        connection = mcp._connections[server]
+        assert connection.users == 0
+        return ChatMessage.assistant_message(content="told"), state
+
+    response, _ = await turn.run(run_turn, ChatMessage.user_message(content="go"), [])
+    assert response.content == "told"
 
 
 @pytest.fixture

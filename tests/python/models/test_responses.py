@@ -280,7 +280,15 @@ async def test_a_rate_limit_is_waited_for_and_tried_again(
     assert (await client.complete(request(deltas=[]))).message.content == "ok"
 
 
-@pytest.mark.parametrize("status", ["queued", "in_progress", "cancelled"])
+@pytest.mark.parametrize("status", ["queued", "in_progress"])
+def test_a_reply_that_is_made_in_the_background_says_how_to_have_it_at_once(status: str) -> None:
+    builder = ResponseBuilder()
+    builder.add_response({"status": status, "output": []})
+    with pytest.raises(InvalidSettings, match=f"(?s)its status is {status}.* leave out background"):
+        builder.finish()
+
+
+@pytest.mark.parametrize("status", ["cancelled", "no such status"])
 def test_a_response_that_is_not_over_is_no_reply(status: str) -> None:
     builder = ResponseBuilder()
     builder.add_response({"id": "r", "status": status, "output": []})

@@ -14,7 +14,7 @@ from tests.python.runs.support import Files
 from tests.python.runs.test_transfers import KEY, options, paused_state, post, settled
 
 MODULE = "named_by_a_state"
-TAGGED = ["dataclass", "model", "model_json", "enum", "namedtuple", "path"]
+TAGGED = ["dataclass", "model", "model_fields", "model_json", "enum", "namedtuple", "path"]
 
 
 def value(tag: str) -> dict[str, Any]:

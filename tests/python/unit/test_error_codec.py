@@ -1,6 +1,8 @@
 """Errors of steps as they are stored, and what is made of them again."""
 
 import asyncio
+import dataclasses
+import functools
 import json
 import pathlib
 import subprocess
@@ -269,3 +271,48 @@ def test_an_error_that_needs_its_response_is_matched_by_its_classes(error: Excep
     assert isinstance(back, StepError)
     assert [back.is_a(cls) for cls in classes] == [True] * len(classes)
     assert not back.is_a((openai.APITimeoutError, TimeoutError))
+
+
+class Weighed(Exception):
+    __slots__ = ("__grams",)
+
+    def weigh(self, grams: int) -> None:
+        self.__grams = grams
+
+    @property
+    def grams(self) -> int:
+        return self.__grams
+
+    @functools.cached_property
+    def scale(self) -> Plain:
+        return Plain()
+
+
+def test_private_slots_are_kept_and_what_a_cached_property_keeps_is_not() -> None:
+    error = Weighed("heavy")
+    error.weigh(7)
+    before = encode_error(error)
+    assert isinstance(error.scale, Plain)
+    assert encode_error(error) == before
+    again = decode_error(before)
+    assert isinstance(again, Weighed)
+    assert (again.args, again.grams) == (("heavy",), 7)
+
+
+@dataclasses.dataclass
+class Denied(Exception):
+    who: str
+    code: int = 0
+
+
+@pytest.mark.parametrize("error", [Denied("ada", 5), Denied(who="ada"), Denied("ada", code=7)])
+def test_a_dataclass_that_is_an_exception_is_the_same_again(error: Denied) -> None:
+    error.code += 1
+    again = decode_error(encode_error(error))
+    assert isinstance(again, Denied)
+    assert (again, again.args, str(again)) == (error, error.args, str(error))
+
+
+def test_an_error_is_stored_under_one_name_whichever_python_writes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Weighed, "__module__", "pathlib._abc")  # where Python 3.13 has `pathlib.UnsupportedOperation`
+    assert encode_error(Weighed("x"))["module"] == "pathlib"

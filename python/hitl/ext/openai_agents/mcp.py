@@ -91,7 +91,7 @@ async def leave(turn: Turn, *, wait: bool) -> None:
     for connection in left.values():
         connection.users -= 1
         if connection.users == 0:
-            connection.closing.set()
+            connection.end()
     if wait:
         gone = {connection.task for connection in left.values() if connection.closing.is_set()}
         if gone:
@@ -115,9 +115,9 @@ async def _connect(turn: Turn, server: MCPServer) -> None:
     try:
         await asyncio.shield(connection.ready)
     except Exception:
-        # The next call tries anew.
-        mine.pop(server, None)
-        connection.users -= 1
+        if mine.get(server) is connection:  # the first call to hear of it; the next one tries anew
+            del mine[server]
+            connection.users -= 1
         raise
 
 
@@ -130,20 +130,21 @@ class _Connection:
         self.ready: asyncio.Future[None] = self.loop.create_future()
         self.closing = asyncio.Event()
         # An empty context: whatever turn runs here, this task is not part of it.
-        self.task = self.loop.create_task(self._hold(server, before), name="hitl mcp", context=contextvars.Context())
+        context = contextvars.Context()
+        self.task = self.loop.create_task(self._hold(server, before), name="hitl mcp", context=context)
+        self.task.add_done_callback(self._ended, context=context)
+        self._name = server.name
+
+    def end(self) -> None:
+        """Let go of the server, or of the attempt to connect it: nobody waits for one that never answers."""
+        self.closing.set()
+        if not self.ready.done():
+            self.task.cancel()
 
     async def _hold(self, server: MCPServer, before: _Connection | None) -> None:
         if before is not None and before.loop is self.loop:
             await asyncio.wait({before.task})  # it leaves the server as it found it
-        try:
-            await server.connect()  # type: ignore[no-untyped-call]
-        except BaseException as error:  # it belongs to whoever waits for the connection
-            is_error = isinstance(error, Exception)
-            self.ready.set_exception(error if is_error else ConnectionError(f"{server.name}: connecting was cancelled"))
-            self.ready.exception()  # seen: a cancelled caller must not leave a complaint at exit
-            if is_error:
-                return
-            raise
+        await server.connect()  # type: ignore[no-untyped-call]
         self.ready.set_result(None)
         try:
             await self.closing.wait()
@@ -152,3 +153,13 @@ class _Connection:
                 await server.cleanup()  # type: ignore[no-untyped-call]
             except Exception as error:  # noqa: BLE001  (nobody waits for it any more)
                 logger.warning("the MCP server %s ended badly: %s", server.name, type(error).__name__)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """What kept it from connecting belongs to whoever waits for that. Said here, since a task that is cancelled
+        before it began runs no line of its own."""
+        error = None if task.cancelled() else task.exception()
+        if not self.ready.done():
+            if not isinstance(error, Exception):
+                error = ConnectionError(f"{self._name}: connecting was cancelled")
+            self.ready.set_exception(error)
+            self.ready.exception()  # seen: a cancelled caller must not leave a complaint at exit

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 from agents import Agent, Model, ModelResponse, RunConfig, Tool, Usage
@@ -24,6 +24,7 @@ from hitl.ext.openai_agents.messages import Item, plain, spoken, suited, to_chat
 from hitl.ext.replies import RecordedReply
 from hitl.ext.turns import is_in_turn
 from hitl.ext.versions import reading
+from hitl.model_settings import InvalidSettings
 from hitl.turn.places import place_var
 from hitl.turn.retrying import run
 from hitl.turn.runtime import Turn, agent_name, current_turn
@@ -130,8 +131,19 @@ class JournaledModel(Model):
                 return await _collected(turn, self._model.stream_response(*asked, **more))
             except NotImplementedError:
                 pass  # it says all it has to say at once
+        _refuse_background(asked[_ASKED.index("model_settings")])
         # By name, as the SDK does: a model of the program's own need not have them in this order.
         return await self._model.get_response(**dict(zip(_ASKED, asked, strict=True)), **more)
+
+
+def _refuse_background(settings: Any) -> None:
+    """`InvalidSettings` where what comes back would only say that a reply is being made: the SDK drops its status."""
+    said = [getattr(settings, name, None) for name in ("extra_args", "extra_body")]
+    if any(isinstance(each, Mapping) and each.get("background") for each in said):
+        raise InvalidSettings(
+            "model_settings has the reply made in the background, and nobody asks for it again\n\n"
+            "hint: leave out background of extra_args and extra_body"
+        )
 
 
 async def _collected(turn: Turn, events: AsyncIterator[Any]) -> ModelResponse:
