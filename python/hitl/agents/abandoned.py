@@ -20,9 +20,9 @@ from hitl.agents.tool_results import content_of, error_content
 from hitl.errors import InterruptExpired, ReplayMismatch, WorkerProtocolError
 from hitl.journal.codec import decode
 from hitl.messages import ChatMessage
-from hitl.tools.approvals import guard_output
 from hitl.tools.asking import rejection
 from hitl.tools.definition import Tool
+from hitl.tools.guarding import guard_output
 from hitl.turn.runtime import Turn
 
 _NOT_SHOWN = "[The tool ran. Its result is too long to be shown.]"

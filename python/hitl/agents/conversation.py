@@ -19,7 +19,9 @@ from hitl.messages import ChatMessage, ToolCall
 from hitl.model_settings import InvalidSettings, ModelSettings
 from hitl.models.chat_client import ModelReply, ModelRequest
 from hitl.models.recording import record_model_call
-from hitl.tools.approvals import guard_output, invoke, make_context
+from hitl.tools.approvals import make_context
+from hitl.tools.guarding import guard_output
+from hitl.tools.invoking import invoke
 from hitl.turn.limits import passes
 from hitl.turn.permits import Permit, permit, permitted
 from hitl.turn.resources import resources_at_work

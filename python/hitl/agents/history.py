@@ -14,9 +14,10 @@ from typing import Any
 from hitl.agents.compaction import Compaction, Numbered, SummedUp, heads_of
 from hitl.agents.participant import Participant
 from hitl.messages import ChatMessage
-from hitl.tools.approvals import invoke, make_context
+from hitl.tools.approvals import make_context
 from hitl.tools.context import RunContext
 from hitl.tools.guardrails import guardrail_name
+from hitl.tools.invoking import invoke
 from hitl.turn.callables import check_takes
 from hitl.turn.runtime import Turn
 

@@ -18,9 +18,10 @@ from hitl.agents.tool_results import content_of, error_content
 from hitl.attachments import Attachment
 from hitl.errors import ReplayMismatch, WorkerProtocolError
 from hitl.messages import ChatMessage, ToolCall
-from hitl.tools.approvals import ReadyCall, invoke, prepare_call
+from hitl.tools.approvals import ReadyCall, prepare_call
 from hitl.tools.definition import Tool
 from hitl.tools.guardrails import guardrail_name
+from hitl.tools.invoking import invoke
 from hitl.tools.schema import InvalidArguments, parse_arguments
 from hitl.turn.permits import permit
 from hitl.turn.places import place_var

@@ -17,10 +17,10 @@ from hitl.middleware.configuration import (
 )
 from hitl.middleware.resuming import ApprovalDecision, DecisionInput, ResumeData, read_decision
 from hitl.middleware.shapes import ApprovalRequest, read_tool_call
-from hitl.tools.approvals import invoke
 from hitl.tools.context import RunContext
 from hitl.tools.definition import Tool
 from hitl.tools.definition import tool as changed
+from hitl.tools.invoking import invoke
 from hitl.turn.runtime import current_turn
 
 InterruptMode = Literal["batched", "per_call"]

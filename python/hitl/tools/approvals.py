@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import copy
-import inspect
 import json
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +21,8 @@ from hitl.tools.asking import Question, ask, holding_call_id, rejection
 from hitl.tools.context import Copies, RunContext
 from hitl.tools.defaults import check
 from hitl.tools.filled import says_resources
-from hitl.tools.guardrails import InputGuardrail, OutputGuardrail
+from hitl.tools.guarding import guard_input, guard_output
+from hitl.tools.invoking import as_step, invoke
 from hitl.tools.options import AnyTool
 from hitl.tools.read_back import is_same
 from hitl.tools.schema import Arguments, InvalidArguments
@@ -30,7 +30,7 @@ from hitl.turn.permits import permit, permitted
 from hitl.turn.places import place_var
 from hitl.turn.resource_parts import NoSuchResource
 from hitl.turn.resources import Source
-from hitl.turn.runtime import Turn, agent_name, call_blocking, current_turn
+from hitl.turn.runtime import Turn, agent_name, current_turn
 from hitl.turn.stopwatch import limit
 
 logger = logging.getLogger("hitl.approvals")
@@ -98,7 +98,7 @@ async def prepare_call(
     _require_resources(turn, tool)
     shown = await check(turn, tool, given)
     with permit() as gate:
-        arguments = await _guard_input(turn, tool, shown)
+        arguments = await guard_input(turn, tool, shown)
     if turn is None:
         return ReadyCall(turn, tool, arguments, tool_call_id, once=bool(tool.once))
     if was_asked and arguments.json != shown.json:
@@ -144,97 +144,6 @@ def call_tool_from_python(tool: AnyTool, args: tuple[Any, ...], kwargs: Mapping[
 
 def _turn_here() -> Turn | None:
     return None if place_var.get() is None else current_turn()
-
-
-async def _step(
-    turn: Turn | None,
-    kind: str,
-    name: str,
-    body: Callable[[], Any],
-    arguments: Mapping[str, Any],
-    **options: Any,
-) -> Any:
-    """`options` are those of `Turn.run_step`."""
-    return await body() if turn is None else await turn.run_step(kind, name, body, arguments=arguments, **options)
-
-
-async def invoke(turn: Turn | None, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call user code, plain (in a thread) or async."""
-    call = getattr(function, "__call__", None)  # noqa: B004  (an object with an async __call__)
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
-        return await function(*args, **kwargs)
-    if turn is None:
-        result = await asyncio.to_thread(function, *args, **kwargs)
-    else:
-        result = await call_blocking(turn, function, *args, **kwargs)
-    # A lambda or a partial around an async function only shows itself by what it returns.
-    return await result if inspect.isawaitable(result) else result
-
-
-# --- guardrails ---------------------------------------------------------------------------------------------------
-
-
-async def _guard_input(turn: Turn | None, tool: AnyTool, arguments: Arguments) -> Arguments:
-    for guardrail in tool.input_guardrails:
-        given = guardrail.pick(arguments.values)
-
-        async def look(
-            guardrail: InputGuardrail = guardrail, given: dict[str, Any] = given, before: Arguments = arguments
-        ) -> Any:
-            # A copy, as of a result: the tool gets what the record says, and nothing that is kept or changed later.
-            copies = copy.deepcopy(given)
-            patch = await invoke(turn, guardrail.function, **copies)
-            if patch is not None and not isinstance(patch, dict):
-                raise TypeError(
-                    f"guardrail {guardrail.name!r} must return None or a dict of arguments, got {type(patch).__name__}"
-                )
-            changed = _changed_in_place(tool, before, given, copies, guardrail.name)
-            return {**changed, **(patch or {})} if changed else patch
-
-        shown = guardrail.pick(arguments.json)
-        if shown.keys() != given.keys():  # a schema with aliases: JSON has other names than Python
-            shown = arguments.json
-        patch = await _step(turn, "guardrail", f"{tool.name}.{guardrail.name}", look, shown)
-        if patch is not None:
-            try:
-                # As the model's would be with these: what was converted already is not converted once more.
-                arguments = tool.check(tool.parameters.replaced(arguments.given, patch))
-            except InvalidArguments as error:
-                raise InvalidArguments(f"after guardrail {guardrail.name!r}: {error}") from error
-    return arguments
-
-
-def _changed_in_place(
-    tool: AnyTool, before: Arguments, given: dict[str, Any], copies: dict[str, Any], guardrail: str
-) -> dict[str, Any]:
-    """The arguments that a guardrail has changed in its `copies` of what was `given`, as JSON: so they are checked as
-    the model's are, and recorded whatever their classes."""
-    if all(copies[name] is given[name] for name in given):  # nothing in them can be changed
-        return {}
-    try:
-        now = tool.parameters.to_json({**before.values, **copies})
-    except ValueError as error:
-        raise InvalidArguments(f"after guardrail {guardrail!r}: arguments cannot be written as JSON: {error}") from None
-    return {name: value for name, value in now.items() if not is_same(value, before.json.get(name))}
-
-
-async def guard_output(turn: Turn | None, owner: str, guardrails: tuple[OutputGuardrail, ...], value: Any) -> Any:
-    """Let each guardrail keep (None) or replace a value."""
-    for guardrail in guardrails:
-
-        async def look(guardrail: OutputGuardrail = guardrail, value: Any = value) -> Any:
-            if turn is None:
-                return await invoke(turn, guardrail.function, value)
-            # A copy: what it changes in place is recorded as what it returns is.
-            given = copy.deepcopy(value)
-            replaced = await invoke(turn, guardrail.function, given)
-            is_changed = given is not value and given != value
-            return given if replaced is None and is_changed else replaced
-
-        replaced = await _step(turn, "guardrail", f"{owner}.{guardrail.name}", look, {"value": value})
-        if replaced is not None:
-            value = replaced
-    return value
 
 
 # --- policy and person ---------------------------------------------------------------------------------------------
@@ -339,13 +248,13 @@ async def _recheck(
 ) -> tuple[Arguments, Decision | None]:
     """Edited arguments go the way of the model's: guardrails, then `on_approval`, which may still refuse, change, or
     answer in the tool's place; this is the second of what is returned."""
-    arguments = await _guard_input(turn, tool, given)
+    arguments = await guard_input(turn, tool, given)
     said = await _propose(turn, tool, arguments, tool_call_id, description)
     if said is not None and said.type == "reject":
         decision = {"reason": said.reason, "message": said.message, "by": "person"}
         raise rejection(turn, tool.name, arguments.json, decision)
     if said is not None and said.type == "edit" and said.args is not None and said.args != arguments.json:
-        arguments = await _guard_input(turn, tool, await check(turn, tool, said.args))
+        arguments = await guard_input(turn, tool, await check(turn, tool, said.args))
     if said is not None and said.type == "respond" and await _answers_edit(turn, tool):
         return arguments, said
     return arguments, None
@@ -487,7 +396,7 @@ async def _run(call: ReadyCall) -> Any:
             return await invoke(turn, function)
 
     with permitted():
-        return await _step(
+        return await as_step(
             turn,
             "tool",
             tool.name,
