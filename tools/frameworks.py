@@ -34,6 +34,9 @@ ENVIRONMENTS = ROOT / "target" / "frameworks"
 SHARED_GROUPS = ("dev", "example", "wheel")
 """Groups that are no framework's."""
 
+CAMPS = ROOT / "tests" / "python" / "behaviours" / "camps"
+"""Whose agents the common proof is about, by framework: an extra that is none has none."""
+
 OLDEST = "oldest-"
 """How the environments of the oldest versions begin."""
 
@@ -53,7 +56,7 @@ def oldest() -> dict[str, list[str]]:
     found = {}
     for extra, lines in extras.items():
         name = extra.replace("-", "_")
-        if (ROOT / "python" / "hitl" / "ext" / name).is_dir():
+        if (CAMPS / f"{name}.py").exists():
             own = [re.sub(r">=([^,]+).*", r"==\1", line) for line in lines]
             # What a framework pins besides goes with each of its versions.
             beside = [line for line in groups().get(name, ()) if _name_of(line) not in {_name_of(each) for each in own}]
