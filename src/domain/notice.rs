@@ -191,6 +191,12 @@ impl Notice {
         Self { due_at: Some(now), ..self }
     }
 
+    /// The same, and another one than before to whoever has read it and is about to write it: due, or leased, a moment longer.
+    pub fn stirred(self) -> Self {
+        let due_at = self.due_at.map(|at| Timestamp::from_millis(at.millis() + 1));
+        Self { due_at, ..self }
+    }
+
     /// A try begins: until the lease is over nobody else makes one.
     pub fn leased(self, now: Timestamp) -> Self {
         Self { leased: true, attempts: self.attempts + 1, due_at: Some(now.plus_seconds(LEASE)), ..self }

@@ -158,11 +158,12 @@ impl TurnTask {
             };
             match (after, self.leave.take()) {
                 (After::Ended, _) => return None,
+                // Also where it was to leave: an order about a turn that was let go of is answered by that alone.
+                (After::Dropped(left), leave) => return self.let_go(seat, left, leave.is_some()),
                 (After::Unstored(message), None) => {
                     self.vacate(seat, &Leave::Parked).await;
                     return Some(Lost::Unstored { message });
                 }
-                (After::Dropped(left), None) => return self.let_go(seat, left),
                 (_, Some(leave)) | (After::Leave(leave), None) => {
                     self.vacate(seat, &leave).await;
                     return None;
@@ -376,12 +377,13 @@ impl TurnTask {
         self.supervisor.retire(worker);
     }
 
-    /// The worker could not say how the turn ended, or is about to end itself: as if it were gone.
-    fn let_go(&self, seat: &Seat, left: u64) -> Option<Lost> {
+    /// The worker could not say how the turn ended, or is about to end itself: as if it were gone. That is no loss where
+    /// the turn was to leave anyway.
+    fn let_go(&self, seat: &Seat, left: u64, was_to_leave: bool) -> Option<Lost> {
         if left > 0 {
             self.retire(seat.worker(), left);
         }
-        if self.given_up {
+        if self.given_up || was_to_leave {
             return None;
         }
         if self.supervisor.is_stopping() {

@@ -170,6 +170,24 @@ async fn an_end_that_comes_too_late_does_not_free_the_turn() {
     world.shut_down().await;
 }
 
+/// The worker could not store its end, and says so before it has heard that it is to leave: to that order it says no more.
+#[tokio::test]
+async fn a_turn_that_is_let_go_of_while_it_is_told_to_leave_is_free_at_that_one_word() {
+    let (world, mut fake, mut turn) = told_to_park().await;
+    fake.say(&[json!({"frame": "cancelled", "turn": turn.id, "left": 0})]).await;
+    let epoch = world.start_again(&turn, "x");
+    let again = fake.next().await;
+    assert_eq!((&again["turn"], &again["epoch"]), (&json!(turn.id), &json!(epoch)));
+    let step = fake.step(&turn, "again");
+    fake.say(&[step]).await;
+    assert_eq!(fake.next().await["frame"], "ack");
+    assert!(matches!(turn.next().await, Said::Step(..)));
+    let end = fake.end(&turn, "done");
+    fake.say(&[end]).await;
+    assert_eq!(turn.outcome().await.unwrap(), "done");
+    world.shut_down().await;
+}
+
 #[tokio::test]
 async fn a_word_under_an_old_epoch_takes_the_turn_from_its_worker() {
     let (world, mut fake) = Fake::worker().await;

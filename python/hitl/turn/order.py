@@ -328,7 +328,10 @@ class Order:
             self.records.tell_past()
             self.deliver(index, at, partial(self.hand_over, path, outcome))
             self.turn.begin_stalled()
-            self.deliver_next()
+        else:
+            # Withdrawn meanwhile: nobody is told. But a turn that says it waits, and has not seen this, is not paused.
+            self._reported = False
+        self.deliver_next()
 
     def deliver(self, index: int, at: int, tell: Callable[[], None]) -> None:
         """Tell the turn of entry ``index`` when its time comes."""

@@ -13,6 +13,7 @@ from hitl.journal.account import add_usage
 from hitl.journal.outcomes import not_stored
 from hitl.journal.ports import InterruptRequest, StepIdentity, TurnPort, Wake
 from hitl.turn.places import AnyOrder
+from hitl.turn.reporting import log_error
 from hitl.turn.schedule import OUTSIDE
 
 logger = logging.getLogger("hitl.turn")
@@ -73,8 +74,8 @@ class Records:
             _, tell = self._untold.popleft()
             try:
                 OUTSIDE.copy().run(tell)
-            except Exception:  # no mistake of the turn's
-                logger.exception("what happened in a turn could not be told")
+            except Exception as error:  # noqa: BLE001 - no mistake of the turn's
+                log_error(logger, "what happened in a turn could not be told", error)
 
     @property
     def is_about_to_tell(self) -> bool:

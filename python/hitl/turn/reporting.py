@@ -6,6 +6,7 @@ error that is raised while another is told would go to whoever called us, and th
 
 from __future__ import annotations
 
+import logging
 import sys
 import traceback
 
@@ -30,3 +31,13 @@ def report_error(error: BaseException) -> None:
     except Exception:  # noqa: BLE001 - classes of anybody's are at work here
         text = f"{type(error).__name__}: {error_message(error)}\n"
     report(text)
+
+
+def log_error(logger: logging.Logger, text: str, error: BaseException) -> None:
+    """Log an error and its traceback. Handlers of records are anybody's and may raise, and the one that ``logging`` has
+    where there is none does so where ``sys.stderr`` is closed: then it is reported."""
+    try:
+        logger.error(text, exc_info=error, stacklevel=2)
+    except Exception:  # noqa: BLE001 - what is to be told is the error before this one
+        report(f"{text}\n")
+        report_error(error)

@@ -44,6 +44,9 @@ class Worker:
         self._on_lost = on_lost
         self._say_holding = say_holding
         self._turns: dict[str, RunningTurn] = {}
+        self._let_go: set[str] = set()
+        """Turns that were said to be dropped although nobody had asked for that. An order that crossed this has its
+        answer by it: frames tell nothing of epochs, and another would be taken for one about the turn's next run."""
         self._served_one = False
         self._left_behind: RunningTurn | None = None
         """The turn of a ``single`` worker that was parked. Kept: tasks that are forgotten run their ``finally``."""
@@ -114,13 +117,17 @@ class Worker:
             else:
                 turn.receive(frame)
         elif name in DROPPED:
-            self._say_dropped(frame["turn"], DROPPED[name], 0)
+            if frame["turn"] in self._let_go:
+                self._let_go.discard(frame["turn"])
+            else:
+                self._say_dropped(frame["turn"], DROPPED[name], 0)
 
     def _start(self, frame: Frame) -> None:
         if frame["turn"] in self._turns or (self._single and self._served_one):
             raise WorkerProtocolError(f"an unexpected turn frame, for {frame['turn']}")
         assert self._channel is not None
         self._served_one = True
+        self._let_go.discard(frame["turn"])  # no order crossed it
         if self._say_holding is not None:
             self._say_holding(False)
         try:
@@ -139,6 +146,7 @@ class Worker:
         if turn.stopped_as is not None:
             self._say_dropped(turn_id, turn.stopped_as, turn.left)
         elif not turn.has_ended and not self._single:  # of a child, the end of its process says so
+            self._let_go.add(turn_id)
             self._say_dropped(turn_id, DROPPED["cancel"], turn.left)
         self._finish_if_over()
 

@@ -117,13 +117,9 @@ impl Notifier {
         detached(async move {
             let found = telling.store.query(move |reader| reader.notice(id)).await?;
             let session = found.ok_or_else(|| unknown.clone())?.session_id;
-            let retried = telling.store.transact(About::Session(session), move |tx| {
-                let notice = tx.notice(id)?.ok_or_else(|| unknown.clone())?.retried()?;
-                let notice = in_lane(tx, notice, tx.now())?;
-                tx.update_notice(&notice)?;
-                faults::at(Point::OutboxRetryWritten);
-                Ok(notice)
-            });
+            let retried = telling
+                .store
+                .transact(About::Session(session), move |tx| try_again(tx, id)?.ok_or_else(|| unknown.clone()));
             let notice = retried.await?;
             faults::at(Point::OutboxRetryCommitted);
             telling.outbox.ring();
@@ -336,6 +332,27 @@ fn remind(
     Ok(())
 }
 
+/// Puts a notice that was given up into its lane again; `None` where there is none of that id.
+fn try_again(tx: &mut dyn Transaction, id: NoticeId) -> Result<Option<Notice>, Error> {
+    let Some(failed) = tx.notice(id)? else { return Ok(None) };
+    let notice = in_lane(tx, failed.retried()?, tx.now())?;
+    if notice.due_at.is_none() {
+        see_again(tx, &notice)?;
+    }
+    tx.update_notice(&notice)?;
+    faults::at(Point::OutboxRetryWritten);
+    Ok(Some(notice))
+}
+
+/// Whoever settles the first of a notice's lane is to have seen what becomes of the notice here. While the session is there
+/// its version tells; once it is deleted, nothing does but the notices.
+fn see_again(tx: &mut dyn Transaction, notice: &Notice) -> Result<(), Error> {
+    match tx.first_pending_notice(notice.session_id, &notice.url)? {
+        Some(first) => tx.update_notice(&first.stirred()),
+        None => Ok(()),
+    }
+}
+
 /// Writes what came of a try, unless the lease for it is over; the next of the lane is due once this one is settled.
 fn record_attempt(
     tx: &mut dyn Transaction,
@@ -351,12 +368,16 @@ fn record_attempt(
         Err(reason) => stored.failed(reason, tries, now),
     };
     tx.update_notice(&settled)?;
-    if settled.is_settled()
-        && let Some(next) = tx.first_pending_notice(settled.session_id, &settled.url)?
-        && next.due_at.is_none()
-    {
-        tx.update_notice(&next.first_in_lane(now))?;
+    if settled.is_settled() {
+        match tx.first_pending_notice(settled.session_id, &settled.url)? {
+            Some(next) if next.due_at.is_none() => tx.update_notice(&next.first_in_lane(now))?,
+            Some(_) => see_again(tx, &settled)?,
+            None => {}
+        }
     }
     faults::at(Point::OutboxSettleWritten);
     Ok(Some(settled.status))
 }
+
+#[cfg(test)]
+mod tests;

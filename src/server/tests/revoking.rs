@@ -100,6 +100,40 @@ async fn a_stream_of_a_browser_ends_when_the_key_behind_it_is_revoked() {
     assert!(is_over(stream).await);
 }
 
+#[tokio::test]
+async fn of_cookies_that_are_unknown_here_a_few_are_signed_out_in_the_store_and_no_more() {
+    let store = Arc::new(MemoryStore::default());
+    let engine = Engine::start(Settings::default(), store.clone(), nobody()).await.unwrap();
+    let client = Client::of(&routes::app(engine, HttpSettings::default(), HOST.parse().unwrap()));
+    let ada = Holder::new(&client, "ada").await;
+    let own = ada.sign_in(&client).await;
+    let name = own.split('=').next().unwrap();
+    // Another server has just kept these.
+    let kept: Vec<String> = (0..9).map(|number| format!("kept-elsewhere-{number}")).collect();
+    let rows: Vec<_> = kept.iter().map(|token| digest(token.as_bytes())).collect();
+    let known = store.query(|reader| reader.sign_ins()).await.unwrap()[0];
+    let elsewhere = store.transact(About::Access, move |tx| {
+        rows.iter().try_for_each(|token| tx.insert_sign_in(&SignIn { token: *token, ..known }))
+    });
+    elsewhere.await.unwrap();
+    let sent = async |own: &str, tokens: &[String]| {
+        let cookies: Vec<String> = tokens.iter().map(|token| format!("{name}={token}")).collect();
+        // Behind all others: those that are known here are signed out, wherever they stand.
+        let cookie = [cookies.join("; "), own.to_owned()].join("; ");
+        let headers = [("cookie", cookie.as_str()), ("origin", "http://127.0.0.1:8000")];
+        assert_eq!(client.send(Method::POST, "/sign-out", &headers, None).await.status, StatusCode::NO_CONTENT);
+        store.query(|reader| reader.sign_ins()).await.unwrap()
+    };
+    let left = sent(&own, &kept).await;
+    assert!(!left.contains(&known));
+    assert_eq!(left.len(), 5, "four of nine");
+    // Who says one over and over is asked for it once, and for others besides.
+    let others: Vec<String> =
+        kept.iter().filter(|token| left.iter().any(|it| it.token == digest(token.as_bytes()))).cloned().collect();
+    let repeated = [vec![others[0].clone(); 8], others[1..4].to_vec()].concat();
+    assert_eq!(sent(&ada.sign_in(&client).await, &repeated).await.len(), 1);
+}
+
 /// A server whose store has a sign-in that ends `seconds` from now.
 async fn signed_in_for(seconds: f64) -> Client {
     let store = Arc::new(MemoryStore::default());

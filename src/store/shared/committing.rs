@@ -2,12 +2,15 @@
 //!
 //! A connection may break between a commit and its reply. Whether it happened is in the rows: a session bears the token of
 //! its last commit. Where it did not happen, it is sent again: its guard lets one of the two through at most, however late
-//! the first one arrives.
+//! the first one arrives. A session that is not there looks the same before it is made and after it was deleted; the audit
+//! tells of the latter.
 
 use super::backend::{Backend, Committed};
-use super::changes::{Changes, SessionChange};
+use super::changes::{Changes, RowChange, SessionChange};
 use super::question::{Answer, StoreQuestion, Version};
-use crate::domain::{Error, SessionId};
+use crate::domain::audit::Action;
+use crate::domain::{Error, SessionId, Timestamp};
+use crate::store::query::AuditQuery;
 
 /// How often what came of a commit is looked up before nobody is said to know.
 const LOOKS: u32 = 6;
@@ -31,18 +34,25 @@ pub async fn commit(backend: &impl Backend, changes: Changes) -> Result<Committe
     let Some(change) = changes.sessions.first().cloned() else { return backend.commit(changes).await };
     let counted = changes.events.len();
     let mut lost = None;
+    let mut is_sent = true;
     for look in 0..LOOKS {
-        match backend.commit(changes.clone()).await {
-            // The one that was sent before may have been first, or others after it: then nobody knows.
-            Ok(Committed::Moved) if lost.is_some() => {}
-            Err(error @ Error::StoreUnavailable(_)) => lost = Some(error),
-            outcome => return outcome,
+        if is_sent {
+            match backend.commit(changes.clone()).await {
+                // The one that was sent before may have been first, or others after it: then nobody knows.
+                Ok(Committed::Moved) if lost.is_some() => {}
+                Err(error @ Error::StoreUnavailable(_)) => lost = Some(error),
+                outcome => return outcome,
+            }
         }
         match resolve(backend, &change).await {
             Ok(Resolved::Applied) => return found(backend, change.id, counted).await,
-            Ok(Resolved::NotApplied) => {}
+            Ok(Resolved::NotApplied) => is_sent = true,
             Ok(Resolved::Unknown) => break,
-            Err(Error::StoreUnavailable(_)) => backend.wait(look).await,
+            Err(Error::StoreUnavailable(_)) => {
+                // No guard keeps what is new from being made once more where it was deleted meanwhile: that is looked up first.
+                is_sent = change.seen.is_some();
+                backend.wait(look).await;
+            }
             Err(error) => return Err(error),
         }
     }
@@ -54,9 +64,30 @@ async fn resolve(backend: &impl Backend, change: &SessionChange) -> Result<Resol
     let there = version_of(backend, id).await?;
     Ok(match there {
         there if there == left => Resolved::Applied,
+        None if change.seen.is_none() && was_deleted(backend, change).await? => Resolved::Unknown,
         there if there == change.seen => Resolved::NotApplied,
         _ => Resolved::Unknown,
     })
+}
+
+/// Whether somebody has deleted the session since it was to be made; by the clocks of two servers, where that was another
+/// one of its id. What cannot be read may say so.
+async fn was_deleted(backend: &impl Backend, change: &SessionChange) -> Result<bool, Error> {
+    let RowChange::Written(made) = &change.row else { return Ok(false) };
+    let query = AuditQuery {
+        session_id: Some(change.id),
+        action: Some(Action::SessionDeleted),
+        // In the same millisecond, too.
+        after: Some(Timestamp::from_millis(made.created_at.millis() - 1)),
+        limit: 1,
+        ..AuditQuery::default()
+    };
+    match backend.answer(vec![StoreQuestion::Audit(query)]).await?.pop() {
+        Some(Ok(Answer::Audit(page))) => Ok(!page.items.is_empty()),
+        Some(Err(Error::Unreadable(_))) => Ok(true),
+        Some(Err(error)) => Err(error),
+        _ => Err(Error::Internal("what the audit tells of a session was not answered".to_owned())),
+    }
 }
 
 async fn version_of(backend: &impl Backend, session: SessionId) -> Result<Option<Version>, Error> {
@@ -78,3 +109,6 @@ async fn found(backend: &impl Backend, session: SessionId, events: usize) -> Res
         _ => Err(Error::Internal("the number of the newest event was not answered".to_owned())),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -90,6 +90,8 @@ class LocalPort:
     logs: list[tuple[str, str]] = field(default_factory=list)
     waits: int = 0
     """How often the turn said that it awaits nothing but interrupts and timers."""
+    seen: int = -1
+    """The last entry that it had received when it said so."""
     holders: list[list[Holder]] = field(default_factory=list)
     """What was said to hold the turn."""
     replays: list[list[str]] = field(default_factory=list)
@@ -214,6 +216,7 @@ class LocalPort:
 
     def waiting(self, seen: int | None, timers: list[PendingTimer], context: Any) -> None:
         self.waits += 1
+        self.seen = -1 if seen is None else seen
         if self.on_waiting is not None:
             self.on_waiting()
 

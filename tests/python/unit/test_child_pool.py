@@ -80,6 +80,39 @@ def test_a_turn_whose_end_is_refused_twice_is_let_go_of(child: Callable[..., Chi
     let_go(worker, "t1")
 
 
+@pytest.mark.parametrize("order", ["park", "cancel"])
+def test_an_order_that_crosses_the_news_that_a_turn_was_let_go_of_gets_no_second_word(
+    child: Callable[..., Child], order: str
+) -> None:
+    worker = child("misbehaving", "pool")
+    worker.turn("t1", "raise")
+    worker.send("refused", turn="t1", call=heard(worker)["call"], code="store_is_full", message="no space")
+    worker.send("refused", turn="t1", call=heard(worker)["call"], code="store_is_full", message="no space")
+    # Sent before the server can have heard of it.
+    worker.send(order, turn="t1", message="Turn cancelled")
+    assert heard(worker) == {"frame": "cancelled", "turn": "t1", "left": 0}
+    # What came now would be taken for a word about this run of the turn, which would be lost while it is at work.
+    worker.turn("t1", "refused")
+    assert heard(worker)["frame"] == "ask"
+    worker.expect("waiting")
+    # An order about this one is answered, as is one about a turn that never was here.
+    for turn in ("t1", "t2"):
+        worker.send("park", turn=turn)
+        assert heard(worker) == {"frame": "parked", "turn": turn, "left": 0}
+
+
+def test_a_turn_that_was_let_go_of_and_comes_back_is_answered_for_again(child: Callable[..., Child]) -> None:
+    worker = child("misbehaving", "pool")
+    worker.turn("t1", "raise")
+    for _ in range(2):
+        worker.send("refused", turn="t1", call=heard(worker)["call"], code="store_is_full", message="no space")
+    assert heard(worker)["frame"] == "cancelled"
+    worker.turn("t1", journal=[{"at": 0, "entry": "pause", "timers": [], "context": GONE}])
+    assert heard(worker)["frame"] == "end"  # it could not be opened: nothing of it is here
+    worker.send("park", turn="t1")
+    assert heard(worker)["frame"] == "parked"
+
+
 @pytest.mark.parametrize("content", ["heard", "muted"])
 def test_a_turn_that_cannot_be_ended_is_let_go_of(child: Callable[..., Child], content: str) -> None:
     worker = child("saboteur", "pool")
@@ -107,6 +140,23 @@ def test_a_turn_that_closes_standard_error_leaves_the_others_alone(child: Callab
     worker.send("shutdown")
     assert worker.exit_code() == 0
     assert all(text in worker.stderr for text in ("heard all the same", "ZeroDivisionError", "no such city"))
+
+
+def test_what_cannot_be_told_or_logged_is_no_matter_of_any_turn(child: Callable[..., Child]) -> None:
+    worker = child("misbehaving", "pool")
+    worker.turn("t0", "refused")
+    ask = worker.expect("ask")
+    worker.expect("waiting")
+    worker.turn("t1", "close standard error, and leave what cannot be told")
+    worker.ack(worker.expect("step"))
+    assert worker.end("t1")["response"]["content"] == "went on"
+    worker.ack(ask, interrupt_id="i1")
+    worker.answer("i1", value=None, turn="t0")
+    assert worker.end("t0")["error"]["type"] == "TypeError"  # it returned nothing
+    worker.send("shutdown")
+    assert worker.exit_code() == 0
+    assert "what happened in a turn could not be told" in worker.stderr
+    assert "ZeroDivisionError" in worker.stderr
 
 
 GONE = {"$hitl": "dataclass", "type": "shop_of_last_year:Customer", "value": {"name": "Ada"}}

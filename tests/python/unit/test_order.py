@@ -263,6 +263,23 @@ async def test_the_loser_of_a_race_is_withdrawn_live_and_not_again_in_a_replay()
     assert [entry["entry"] for entry in again.port.journal].count("withdraw") == 1
 
 
+async def test_an_answer_to_what_was_withdrawn_meanwhile_has_the_turn_say_again_that_it_waits() -> None:
+    local = LocalTurn(lambda request: PENDING)
+    local.start(race)
+    await until_waiting(local)
+    fast, slow = local.port.interrupts
+    fast.give("first")
+    # Committed before the turn has heard of the other one, and told after it said that it waits.
+    index, at = local.port.append({"entry": "answer", "interrupt_id": slow.id, "value": "too late"})
+    await until_waiting(local, 2)
+    assert slow.withdrawn
+    assert local.port.seen < index  # and so it was not taken for paused
+    local.turn.order.answered(slow.id, index, at, {"answer": "too late"})
+    await until_waiting(local, 3)
+    assert local.port.seen >= index
+    await local.end()
+
+
 async def test_a_withdrawal_that_a_crash_swallowed_is_made_up_for_when_the_replay_is_done() -> None:
     def answers(request: Any) -> Any:
         return PENDING if request["type"] == "slow" else request["type"]

@@ -112,6 +112,11 @@ async def misbehaving(message: ChatMessage, state: State) -> Any:  # noqa: RET50
             mute()
             asyncio.get_running_loop().call_soon(lambda: 1 / 0, context=OUTSIDE.copy())
             raise ValueError("heard all the same")
+        case "close standard error, and leave what cannot be told":
+            mute()
+            current_turn().order.records.when_past(lambda: 1 / 0)
+            await step(bool)
+            return reply(message, state, "went on")
         case "bad payload":
             await interrupt({"type": "q", "data": b"x"})
         case "refused":

@@ -14,6 +14,7 @@ from hitl.ext.otel import environment
 from hitl.ext.otel.environment import TelemetryNotConfigured as TelemetryNotConfigured
 from hitl.turn import watching
 from hitl.turn.places import AnyTurn
+from hitl.turn.reporting import log_error
 from hitl.turn.runtime import Turn
 from hitl.turn.watching import TurnWatcher
 
@@ -113,9 +114,9 @@ class _Instrumented:
             if self._tracing is None or not isinstance(turn, Turn):
                 return None
             return TurnSpans(self._tracing, turn, journal, answered_by)
-        except Exception:
+        except Exception as error:  # noqa: BLE001 - it is logged, with its traceback
             self._has_failed = True  # once is enough: the next turn would have no better luck
-            logger.exception("turns are not traced")
+            log_error(logger, "turns are not traced", error)
             return None
 
     def headers(self) -> dict[str, str]:

@@ -43,6 +43,7 @@ from hitl.ext.otel.sinks import DURATION, STEP, TOKENS, WAIT, Sink
 from hitl.journal.ports import InterruptRequest, StepIdentity
 from hitl.turn.bodies import NoOutcome
 from hitl.turn.places import StepScope
+from hitl.turn.reporting import log_error
 from hitl.turn.retrying import TryFailed
 from hitl.turn.runtime import Turn
 
@@ -110,8 +111,8 @@ def _harmless(method: Callable[P, None]) -> Callable[P, None]:
     def call(*args: P.args, **kwargs: P.kwargs) -> None:
         try:
             method(*args, **kwargs)
-        except Exception:
-            logger.exception("a part of a turn is not traced")
+        except Exception as error:  # noqa: BLE001 - it is logged, with its traceback
+            log_error(logger, "a part of a turn is not traced", error)
 
     return call
 

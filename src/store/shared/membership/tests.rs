@@ -18,6 +18,8 @@ struct State {
     rows: HashMap<ServerId, (ServerRow, u64)>,
     unreachable: Vec<ServerId>,
     loses_answers: bool,
+    /// Who is told to somebody that comes to be there, and has left by then.
+    leaving: Option<ServerRow>,
     asked_to_end: Vec<ServerId>,
 }
 
@@ -51,6 +53,9 @@ fn unreachable() -> Error {
 impl ServerRows for Rows {
     fn register(&self, row: ServerRow) -> BoxFuture<'static, Result<Registered, Error>> {
         let mut state = self.state();
+        if let Some(left) = state.leaving.take() {
+            return Box::pin(std::future::ready(Ok(Registered::Occupied(vec![other(&left, 0)]))));
+        }
         let there: Vec<OtherServer> = state.rows.values().map(|(row, beat)| other(row, *beat)).collect();
         let registered = if there.iter().any(|other| row.kind.excludes(other.row.kind)) {
             Registered::Occupied(there.into_iter().filter(|other| other.row.id != row.id).collect())
@@ -175,6 +180,44 @@ async fn a_server_stands_by_until_no_run_has_the_store() {
     first.leave().await;
     let second = timeout(Duration::from_secs(60), waiting).await.unwrap().unwrap().unwrap();
     assert_eq!(rows.names(), [second]);
+}
+
+#[tokio::test]
+async fn whoever_comes_when_the_one_in_the_way_has_just_left_joins_at_once() {
+    for admission in [Admission::AtOnce, Admission::StandsBy] {
+        let rows = Arc::new(Rows::default());
+        // In the way was another one: this one is not.
+        rows.state().leaving = Some(row(ServerKind::Tool));
+        let joined = join(&rows, ServerKind::Server, admission).await.unwrap();
+        assert_eq!(rows.names(), [joined.id()]);
+    }
+}
+
+#[tokio::test]
+async fn whoever_stands_by_asks_again_where_the_store_could_not_be_asked() {
+    let rows = Arc::new(Rows::default());
+    rows.state().loses_answers = true;
+    let refused = join(&rows, ServerKind::Server, Admission::AtOnce).await;
+    assert!(matches!(refused, Err(JoinError::Unavailable(_))));
+    let mut coming = std::pin::pin!(join(&rows, ServerKind::Server, Admission::StandsBy));
+    assert!(futures_util::poll!(&mut coming).is_pending());
+    rows.state().loses_answers = false;
+    let joined = timeout(Duration::from_secs(60), coming).await.unwrap().unwrap();
+    assert!(rows.names().contains(&joined.id()) && joined.may_act().is_ok());
+}
+
+#[tokio::test]
+async fn a_run_that_has_ended_on_this_machine_keeps_no_server_out() {
+    let rows = Arc::new(Rows::default());
+    let me = ServerRow::of_this_process(ServerKind::Server, ServerRole::default());
+    let ended = ServerRow {
+        process: Some("0".to_owned()),
+        ..ServerRow::of_this_process(ServerKind::Run, ServerRole::default())
+    };
+    rows.state().rows.insert(ended.id, (ended, 7));
+    let hours = Timings { death: Duration::from_secs(3600), lease: Duration::from_secs(1800), ..timings() };
+    let joined = Membership::join(Arc::clone(&rows) as _, me, Admission::AtOnce, hours).await.unwrap();
+    assert_eq!(rows.names(), [joined.id()]);
 }
 
 #[tokio::test]
