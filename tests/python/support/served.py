@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +38,8 @@ START = 240.0
 STOP = 100.0
 """Seconds that the end may take there."""
 
+Program = tuple[str, list[str]]
+"""A module and its arguments: `python -m module` with these."""
 _URL = re.compile(r"https?://(127\.0\.0\.1|0\.0\.0\.0|\[::1\]|localhost):\d+")
 
 
@@ -46,6 +48,11 @@ def named(agent: str) -> str:
     if agent == "puppet":
         return PUPPET
     return agent if ":" in agent else f"{AGENTS}:{agent}"
+
+
+def as_command(module: str, arguments: Sequence[str]) -> list[str]:
+    """What starts it."""
+    return [sys.executable, "-m", module, *arguments]
 
 
 def flags(options: Mapping[str, Any]) -> list[str]:
@@ -101,16 +108,16 @@ class Served:
         given = dict(environment or {})
         # The command line alone reads options from the environment, and can be started in any directory.
         by_command_line = bool(prefix) or not are_late(name for name in given if name.startswith("HITL_"))
-        quick = None if by_command_line else self.quick_command(agent, options)
+        quick = None if by_command_line else self.quick_program(agent, options)
         has_own = bool(prefix or pass_fds or (self.started if started is None else started))
         inherited = clean_environment()
         forking = None if has_own or quick is None else warm(inherited, given)
         self._process: subprocess.Popen[str] | Forked
-        if forking is not None:
-            self._process = forking.fork(named(agent), plain(options), inherited | given)
+        if forking is not None and quick is not None:
+            self._process = forking.fork(*quick, inherited | given)
         else:
             self._process = subprocess.Popen(
-                [*prefix, *(quick or self.command(agent, options))],
+                [*prefix, *(self.command(agent, options) if quick is None else as_command(*quick))],
                 cwd=ROOT,
                 env=inherited | given,
                 pass_fds=pass_fds,
@@ -142,11 +149,11 @@ class Served:
         return [sys.executable, "-m", "hitl", "serve", named(agent), *flags(options)]
 
     @staticmethod
-    def quick_command(agent: str, options: Mapping[str, Any]) -> list[str] | None:
-        """What starts the same without a command line; None for options that only that has (`--no-ui`)."""
+    def quick_program(agent: str, options: Mapping[str, Any]) -> Program | None:
+        """What serves the same without a command line; None for options that only that has (`--no-ui`)."""
         if not options.keys() <= {field.name for field in fields(ServeOptions)}:
             return None
-        return [sys.executable, "-m", __spec__.name, named(agent), json.dumps(plain(options))]
+        return __spec__.name, [named(agent), json.dumps(plain(options))]
 
     @property
     def api(self) -> Api:
@@ -257,7 +264,7 @@ class Working(Served):
         return [sys.executable, "-m", "hitl", "work", named(agent), *flags(options)]
 
     @staticmethod
-    def quick_command(agent: str, options: Mapping[str, Any]) -> list[str] | None:
+    def quick_program(agent: str, options: Mapping[str, Any]) -> Program | None:
         return None
 
 
