@@ -116,7 +116,7 @@ class Reader:
         program = Served.quick_program(agent, options)
         assert program is not None, f"an option that this test cannot give: {options}"
         server = self._server = subprocess.Popen(
-            as_command(*program),
+            as_command(program),
             env={**clean_environment(), "PYTHONPATH": os.pathsep.join([str(ROOT), *path])},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

@@ -50,9 +50,43 @@ def named(agent: str) -> str:
     return agent if ":" in agent else f"{AGENTS}:{agent}"
 
 
-def as_command(module: str, arguments: Sequence[str]) -> list[str]:
+Process = subprocess.Popen[str] | Forked
+
+
+def as_command(program: Program) -> list[str]:
     """What starts it."""
+    module, arguments = program
     return [sys.executable, "-m", module, *arguments]
+
+
+def begin(program: Program, given: dict[str, str]) -> Process:
+    """Fork a program, with the environment of this process and these variables, or start it where that cannot be."""
+    return fork(program, given) or start(as_command(program), given)
+
+
+def fork(program: Program, given: dict[str, str], directory: Path = ROOT) -> Forked | None:
+    """The same; None where that cannot be."""
+    inherited = clean_environment()
+    forking = warm(inherited, given)
+    return None if forking is None else forking.fork(*program, inherited | given, directory)
+
+
+def start(
+    command: Sequence[str], given: dict[str, str], directory: Path = ROOT, pass_fds: tuple[int, ...] = ()
+) -> subprocess.Popen[str]:
+    """Start a command with that environment; both its outputs are its `stdout`."""
+    return subprocess.Popen(
+        command,
+        cwd=directory,
+        env=clean_environment() | given,
+        pass_fds=pass_fds,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+    )
 
 
 def flags(options: Mapping[str, Any]) -> list[str]:
@@ -94,6 +128,7 @@ class Served:
         environment: Mapping[str, str] | None = None,
         pass_fds: tuple[int, ...] = (),
         prefix: tuple[str, ...] = (),
+        directory: Path = ROOT,
         stands_by: bool = False,
         started: bool | None = None,
         checked: bool = True,
@@ -110,24 +145,10 @@ class Served:
         by_command_line = bool(prefix) or not are_late(name for name in given if name.startswith("HITL_"))
         quick = None if by_command_line else self.quick_program(agent, options)
         has_own = bool(prefix or pass_fds or (self.started if started is None else started))
-        inherited = clean_environment()
-        forking = None if has_own or quick is None else warm(inherited, given)
-        self._process: subprocess.Popen[str] | Forked
-        if forking is not None and quick is not None:
-            self._process = forking.fork(*quick, inherited | given)
-        else:
-            self._process = subprocess.Popen(
-                [*prefix, *(self.command(agent, options) if quick is None else as_command(*quick))],
-                cwd=ROOT,
-                env=inherited | given,
-                pass_fds=pass_fds,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-            )
+        forked = None if has_own or quick is None else fork(quick, given, directory)
+        # Elsewhere there is nothing of the tests to start.
+        command = self.command(agent, options) if quick is None or directory != ROOT else as_command(quick)
+        self._process = forked or start([*prefix, *command], given, directory, pass_fds)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self._api_key: str | None = options.get("api_key")

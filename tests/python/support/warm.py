@@ -44,7 +44,7 @@ _STREAMS = 3
 _CHANGES = ("PYTEST_CURRENT_TEST",)
 """Variables that differ from test to test, and that nobody but pytest reads."""
 _LATE = re.compile(
-    r"HITL_(CLUSTER_SPEED|FILES|SPARE_SILENT)"
+    r"HITL_(CLUSTER_SPEED|FAILPOINT|FILES|MUTATION|SPARE_SILENT)"
     r"|BEHAVIOUR_(FOLDER|SCENE)|BLOCKED_CARDS|DELETED_FILES|DESK|EDITED_ORDER|FOLDER|LEDGER|NOTES|RECORDS|SHELF|SHOP_DB"
     r"|SUPPORT_OUTBOX|OTEL_.+"
 )
@@ -128,8 +128,10 @@ class Warm:
         """Whether what it has written for zygotes can be executed where it is."""
         return len(sys.executable) <= _LONGEST_INTERPRETER and os.access(self.python, os.X_OK)
 
-    def fork(self, module: str, arguments: Sequence[str], environment: Mapping[str, str]) -> Forked:
-        """`python -m module` with these arguments, where it starts in the folder of the project."""
+    def fork(
+        self, module: str, arguments: Sequence[str], environment: Mapping[str, str], directory: Path = ROOT
+    ) -> Forked:
+        """`python -m module` with these arguments, in that directory; both its outputs are its `stdout`."""
         ours, theirs = os.pipe()
         empty = os.open(os.devnull, os.O_RDONLY)
         request = {
@@ -137,6 +139,7 @@ class Warm:
             "module": module,
             "arguments": list(arguments),
             "environment": dict(environment),
+            "directory": str(directory),
             "python": str(self.python),
         }
         try:
@@ -324,14 +327,13 @@ def _live(request: dict[str, Any]) -> int:
         # What starts the zygote of a server, and anything else with Python.
         sys.executable = request["python"]
         sys.argv[1:] = request["arguments"]
+        _stand_in(request["directory"])
         return _run_program(request["module"])
     if request["is"] == "command":
         return _run_command(request)
     from hitl.worker import zygote
 
-    os.chdir(request["directory"])
-    if sys.path[:1] == [str(ROOT)]:  # where this process stands
-        sys.path[0] = request["directory"]
+    _stand_in(request["directory"])
     with suppress(ProcessLookupError, PermissionError):  # who asked has been killed, and so will this one be
         os.setpgid(0, request["group"])
     # This process has done it for all; a second time it is half of what a zygote costs.
@@ -341,6 +343,12 @@ def _live(request: dict[str, Any]) -> int:
     for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
         del sys.modules[name]
     return zygote.main(request["arguments"])
+
+
+def _stand_in(directory: str) -> None:
+    os.chdir(directory)
+    if sys.path[:1] == [str(ROOT)]:  # where the process that forks stands
+        sys.path[0] = directory
 
 
 def _run_program(module: str) -> int:
