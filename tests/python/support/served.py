@@ -111,8 +111,9 @@ def plain(options: Mapping[str, Any]) -> dict[str, Any]:
 class Served:
     """One server, from its start until `stop` or `kill`. `api` talks to it.
 
-    One that `stands_by` has a `port`, and is not waited for. One that is `started` is so from nothing, and its zygote
-    by it, as it is with a descriptor or a command of its own, or with variables that `warm.py` does not name.
+    It stands in `directory`. One that `stands_by` has a `port`, and is not waited for. One that is `started` is so from
+    nothing, and its zygote by it, as it is with a descriptor or a command of its own, or with variables that `warm.py`
+    does not name.
 
     A test that passes leaves a store in which all fits together, whatever was killed. That is `checked` at its end; not
     where the test has put something else there, or it is to be reached no more.
