@@ -74,7 +74,7 @@ def deploy(serve: Serve, tmp_path: Path) -> Deploy:
         (tmp_path / "shop.py").write_text(source)
         # Python takes cached bytecode for a source of the same second and size.
         shutil.rmtree(tmp_path / "__pycache__", ignore_errors=True)
-        return serve(agent=f"shop:{agent}", prefix=("env", "-C", str(tmp_path)), **options)
+        return serve(agent=f"shop:{agent}", directory=tmp_path, **options)
 
     return start
 

@@ -22,7 +22,7 @@ from hitl.cli.text import plain
 from tests.python.cli.terminal import Terminal
 from tests.python.docs.blocks import DOCUMENTS, ROOT, Block, blocks, commands, files_before
 from tests.python.docs.chatting import follow
-from tests.python.support.served import START, Served, clean_environment
+from tests.python.support.served import START, Served, as_command, clean_environment
 
 TYPED = {
     document: found
@@ -113,10 +113,10 @@ class Reader:
         if "api_key_file" in options:
             options["api_key"] = Path(options.pop("api_key_file")).read_text(encoding="utf-8").strip()
         path = filter(None, [os.environ.get("PYTHONPATH")])
-        command = Served.quick_command(agent, options)
-        assert command is not None, f"an option that this test cannot give: {options}"
+        program = Served.quick_program(agent, options)
+        assert program is not None, f"an option that this test cannot give: {options}"
         server = self._server = subprocess.Popen(
-            command,
+            as_command(program),
             env={**clean_environment(), "PYTHONPATH": os.pathsep.join([str(ROOT), *path])},
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,

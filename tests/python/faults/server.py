@@ -1,4 +1,4 @@
-"""A server that tests kill, in a process of its own: quicker to start than `hitl serve`, otherwise the same.
+"""A server that tests kill, in a process of its own: quicker to begin than `hitl serve`, otherwise the same.
 
 `python -m tests.python.faults.server MODULE:ATTR OPTIONS`, the options of `hitl.serving.server.Server` as JSON.
 """
@@ -8,35 +8,23 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from hitl.serving.server import Server
-
-ROOT = Path(__file__).resolve().parents[3]
+from tests.python.support.served import as_command, begin, start
 
 
 class Process:
-    """One server process. It may die at any time; nothing here minds."""
+    """One server process. It may die at any time; nothing here minds. If it is `started`, its zygote is its child."""
 
-    def __init__(self, agent: str, environment: Mapping[str, str], **options: Any) -> None:
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith("HITL_")}
+    def __init__(self, agent: str, environment: Mapping[str, str], *, started: bool = False, **options: Any) -> None:
         mutation = os.environ.get("HITL_MUTATION")
-        left_out = {} if mutation is None else {"HITL_MUTATION": mutation}
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.python.faults.server", agent, json.dumps(options)],
-            cwd=ROOT,
-            env={**inherited, **left_out, **environment},
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
+        given = ({} if mutation is None else {"HITL_MUTATION": mutation}) | dict(environment)
+        program = "tests.python.faults.server", [agent, json.dumps(options)]
+        self._process = start(as_command(program), given) if started else begin(program, given)
         self.lines: list[str] = []
         self._url: str | None = None
         self._told = threading.Event()

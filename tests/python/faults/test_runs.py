@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -14,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.python.faults.world import full
+from tests.python.support.served import begin
 
 PLACES = {
     "store.begin": 7,
@@ -53,18 +51,16 @@ ROLES = ["user", "assistant", "tool", "tool", "assistant", "tool", "assistant"]
 def run(folder: Path, place: str | None = None) -> dict[str, Any] | None:
     """Start the program; None when it died, as it was to."""
     died_at = {} if place is None else {"HITL_FAILPOINT": place}
-    program = [
-        sys.executable,
-        "-m",
-        "tests.python.faults.dying_run",
-        f"sqlite:{folder / 'runs.db'}",
-        folder / "effects",
-    ]
-    done = subprocess.run(program, env=os.environ | died_at, capture_output=True, text=True, check=False)
-    if done.returncode == -signal.SIGABRT and place is not None:
+    arguments = [f"sqlite:{folder / 'runs.db'}", str(folder / "effects")]
+    program = begin(("tests.python.faults.dying_run", arguments), died_at)
+    assert program.stdout is not None
+    with program.stdout:
+        printed = program.stdout.read()
+    code = program.wait()
+    if code == -signal.SIGABRT and place is not None:
         return None
-    assert done.returncode == 0, done.stderr
-    said: dict[str, Any] = json.loads(done.stdout)
+    assert code == 0, printed
+    said: dict[str, Any] = json.loads(printed)
     return said
 
 

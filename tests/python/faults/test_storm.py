@@ -92,7 +92,7 @@ def each(
 def test_a_storm_loses_nothing_and_does_nothing_twice(
     make_world: Callable[..., World], paused: int, active: int, seconds: float
 ) -> None:
-    world = make_world(workers=4, queue=20_000, max_recoveries=20)
+    world = make_world(started=True, workers=4, queue=20_000, max_recoveries=20)
     world.begin()
     maker = Maker(0)
     waiting = [world.session(maker.paused()) for _ in range(paused)]

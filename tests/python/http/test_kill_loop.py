@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import sys
 import threading
 import uuid
 from collections.abc import Callable, Mapping
@@ -19,18 +18,16 @@ from typing import Any
 import pytest
 
 from tests.python.support.api import Api, ok
-from tests.python.support.served import Served
+from tests.python.support.served import Program, Served
 
 KILLS = 25
 Check = Callable[[Api], None]
 
 
 class QuickServed(Served):
-    started = True  # as a program of its own
-
     @staticmethod
-    def quick_command(agent: str, options: Mapping[str, Any]) -> list[str]:
-        return [sys.executable, "-m", agent, str(options["store"])]
+    def quick_program(agent: str, options: Mapping[str, Any]) -> Program:
+        return agent, [str(options["store"])]
 
 
 class Crowd:

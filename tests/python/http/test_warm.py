@@ -14,7 +14,7 @@ from hitl.client import Client
 from tests.python.http.conftest import Serve
 from tests.python.support.api import result, tool_results
 from tests.python.support.gate import Gate
-from tests.python.support.served import Served, zygotes_python
+from tests.python.support.served import Served, fork, zygotes_python
 from tests.python.support.waiting import eventually
 from tests.python.support.warm import Forked
 
@@ -24,6 +24,22 @@ from hitl import ChatMessage
 
 async def agent(message, state):
     return ChatMessage.assistant_message(content=str(Path.cwd())), state
+"""
+
+
+SAYS = """
+import atexit, sys, threading
+from pathlib import Path
+
+def last():
+    threading.main_thread().join(0.1)  # the program has ended, and this goes on
+    print("in a thread")
+
+sys.stdout.reconfigure(write_through=False)
+atexit.register(print, "at its end")
+print(Path.cwd(), sys.argv[1:])
+threading.Thread(target=last).start()
+sys.exit(3)
 """
 
 
@@ -98,6 +114,18 @@ def test_what_only_agents_read_is_given_to_a_fork_and_with_anything_else_it_is_s
         assert isinstance(server._process, Forked) is is_forked
         (environment,) = tool_results(server.api.call_tools([{"name": "environment_of_tool"}]))
         assert environment[variable] == "this test's"
+
+
+def test_a_program_stands_where_it_is_said_and_ends_as_one_that_was_started(tmp_path: Path) -> None:
+    """With what it has registered for its end, what it has not flushed, and its code."""
+    (tmp_path / "says.py").write_text(SAYS)
+    program = fork(("says", ["hello"]), {}, tmp_path)
+    if program is None:
+        pytest.skip("programs are not forked here")
+    assert program.stdout is not None
+    with program.stdout:
+        assert program.stdout.read() == f"{tmp_path} ['hello']\nin a thread\nat its end\n"
+    assert program.wait() == 3
 
 
 def test_an_agent_is_found_where_its_server_stands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

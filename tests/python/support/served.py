@@ -17,7 +17,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
@@ -38,6 +38,8 @@ START = 240.0
 STOP = 100.0
 """Seconds that the end may take there."""
 
+Program = tuple[str, list[str]]
+"""A module and its arguments: `python -m module` with these."""
 _URL = re.compile(r"https?://(127\.0\.0\.1|0\.0\.0\.0|\[::1\]|localhost):\d+")
 
 
@@ -46,6 +48,45 @@ def named(agent: str) -> str:
     if agent == "puppet":
         return PUPPET
     return agent if ":" in agent else f"{AGENTS}:{agent}"
+
+
+Process = subprocess.Popen[str] | Forked
+
+
+def as_command(program: Program) -> list[str]:
+    """What starts it."""
+    module, arguments = program
+    return [sys.executable, "-m", module, *arguments]
+
+
+def begin(program: Program, given: dict[str, str]) -> Process:
+    """Fork a program, with the environment of this process and these variables, or start it where that cannot be."""
+    return fork(program, given) or start(as_command(program), given)
+
+
+def fork(program: Program, given: dict[str, str], directory: Path = ROOT) -> Forked | None:
+    """The same; None where that cannot be."""
+    inherited = clean_environment()
+    forking = warm(inherited, given)
+    return None if forking is None else forking.fork(*program, inherited | given, directory)
+
+
+def start(
+    command: Sequence[str], given: dict[str, str], directory: Path = ROOT, pass_fds: tuple[int, ...] = ()
+) -> subprocess.Popen[str]:
+    """Start a command with that environment; both its outputs are its `stdout`."""
+    return subprocess.Popen(
+        command,
+        cwd=directory,
+        env=clean_environment() | given,
+        pass_fds=pass_fds,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        errors="replace",
+    )
 
 
 def flags(options: Mapping[str, Any]) -> list[str]:
@@ -70,8 +111,9 @@ def plain(options: Mapping[str, Any]) -> dict[str, Any]:
 class Served:
     """One server, from its start until `stop` or `kill`. `api` talks to it.
 
-    One that `stands_by` has a `port`, and is not waited for. One that is `started` is so from nothing, and its zygote
-    by it, as it is with a descriptor or a command of its own, or with variables that `warm.py` does not name.
+    It stands in `directory`. One that `stands_by` has a `port`, and is not waited for. One that is `started` is so from
+    nothing, and its zygote by it, as it is with a descriptor or a command of its own, or with variables that `warm.py`
+    does not name.
 
     A test that passes leaves a store in which all fits together, whatever was killed. That is `checked` at its end; not
     where the test has put something else there, or it is to be reached no more.
@@ -87,6 +129,7 @@ class Served:
         environment: Mapping[str, str] | None = None,
         pass_fds: tuple[int, ...] = (),
         prefix: tuple[str, ...] = (),
+        directory: Path = ROOT,
         stands_by: bool = False,
         started: bool | None = None,
         checked: bool = True,
@@ -101,26 +144,12 @@ class Served:
         given = dict(environment or {})
         # The command line alone reads options from the environment, and can be started in any directory.
         by_command_line = bool(prefix) or not are_late(name for name in given if name.startswith("HITL_"))
-        quick = None if by_command_line else self.quick_command(agent, options)
+        quick = None if by_command_line else self.quick_program(agent, options)
         has_own = bool(prefix or pass_fds or (self.started if started is None else started))
-        inherited = clean_environment()
-        forking = None if has_own or quick is None else warm(inherited, given)
-        self._process: subprocess.Popen[str] | Forked
-        if forking is not None:
-            self._process = forking.fork(named(agent), plain(options), inherited | given)
-        else:
-            self._process = subprocess.Popen(
-                [*prefix, *(quick or self.command(agent, options))],
-                cwd=ROOT,
-                env=inherited | given,
-                pass_fds=pass_fds,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                encoding="utf-8",
-                errors="replace",
-            )
+        forked = None if has_own or quick is None else fork(quick, given, directory)
+        # Elsewhere there is nothing of the tests to start.
+        command = self.command(agent, options) if quick is None or directory != ROOT else as_command(quick)
+        self._process = forked or start([*prefix, *command], given, directory, pass_fds)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
         self._api_key: str | None = options.get("api_key")
@@ -142,11 +171,11 @@ class Served:
         return [sys.executable, "-m", "hitl", "serve", named(agent), *flags(options)]
 
     @staticmethod
-    def quick_command(agent: str, options: Mapping[str, Any]) -> list[str] | None:
-        """What starts the same without a command line; None for options that only that has (`--no-ui`)."""
+    def quick_program(agent: str, options: Mapping[str, Any]) -> Program | None:
+        """What serves the same without a command line; None for options that only that has (`--no-ui`)."""
         if not options.keys() <= {field.name for field in fields(ServeOptions)}:
             return None
-        return [sys.executable, "-m", __spec__.name, named(agent), json.dumps(plain(options))]
+        return __spec__.name, [named(agent), json.dumps(plain(options))]
 
     @property
     def api(self) -> Api:
@@ -257,7 +286,7 @@ class Working(Served):
         return [sys.executable, "-m", "hitl", "work", named(agent), *flags(options)]
 
     @staticmethod
-    def quick_command(agent: str, options: Mapping[str, Any]) -> list[str] | None:
+    def quick_program(agent: str, options: Mapping[str, Any]) -> Program | None:
         return None
 
 

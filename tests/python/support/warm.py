@@ -1,12 +1,12 @@
-"""Servers, zygotes and commands that are forked from one process which has imported what they need, and not started.
+"""Programs, zygotes and commands that are forked from one process which has imported what they need, and not started.
 
 The suite starts a thousand servers, each with a zygote, and nearly all that costs is the import of the same modules. A
 fork has them at once. It is a process like one that was started, with an environment, files, a process group and a code
 of its own, and whoever started it can kill it; but the tests of starts, of processes and of the command line start the
 real thing (`tests.python.support.served`).
 
-As a program, `python -m tests.python.support.warm LISTENING`, it is the process that forks. It has one thread, opens no
-event loop, imports no agent, and ends with the process that started it, which holds the other end of its input.
+As a program, `python -m tests.python.support.warm LISTENING`, it is the process that forks. It has one thread, leaves
+no event loop open, imports no agent, and ends with the process that started it, which holds the other end of its input.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ import atexit
 import fcntl
 import functools
 import gc
-import json
 import os
 import re
+import runpy
 import select
 import shutil
 import signal
@@ -44,7 +44,7 @@ _STREAMS = 3
 _CHANGES = ("PYTEST_CURRENT_TEST",)
 """Variables that differ from test to test, and that nobody but pytest reads."""
 _LATE = re.compile(
-    r"HITL_(CLUSTER_SPEED|FILES|SPARE_SILENT)"
+    r"HITL_(CLUSTER_SPEED|FAILPOINT|FILES|MUTATION|SPARE_SILENT)"
     r"|BEHAVIOUR_(FOLDER|SCENE)|BLOCKED_CARDS|DELETED_FILES|DESK|EDITED_ORDER|FOLDER|LEDGER|NOTES|RECORDS|SHELF|SHOP_DB"
     r"|SUPPORT_OUTBOX|OTEL_.+"
 )
@@ -53,7 +53,7 @@ that was imported before."""
 
 
 class Forked:
-    """A server or a command that was forked, with the part of `subprocess.Popen` that its tests use."""
+    """A program or a command that was forked, with the part of `subprocess.Popen` that its tests use."""
 
     def __init__(self, connection: socket.socket, pid: int, handle: int, stdout: IO[str] | None = None) -> None:
         self.pid = pid
@@ -128,14 +128,18 @@ class Warm:
         """Whether what it has written for zygotes can be executed where it is."""
         return len(sys.executable) <= _LONGEST_INTERPRETER and os.access(self.python, os.X_OK)
 
-    def fork(self, agent: str, options: Mapping[str, Any], environment: Mapping[str, str]) -> Forked:
-        """A server, as `tests.python.support.served` is one as a program."""
+    def fork(
+        self, module: str, arguments: Sequence[str], environment: Mapping[str, str], directory: Path = ROOT
+    ) -> Forked:
+        """`python -m module` with these arguments, in that directory; both its outputs are its `stdout`."""
         ours, theirs = os.pipe()
         empty = os.open(os.devnull, os.O_RDONLY)
         request = {
-            "is": "server",
-            "arguments": [agent, json.dumps(options)],
+            "is": "program",
+            "module": module,
+            "arguments": list(arguments),
             "environment": dict(environment),
+            "directory": str(directory),
             "python": str(self.python),
         }
         try:
@@ -319,27 +323,43 @@ def _live(request: dict[str, Any]) -> int:
     """The whole life of a child; its exit code."""
     os.environ.clear()
     os.environ.update(request["environment"])
-    if request["is"] == "server":
-        from tests.python.support import served
-
-        # Of the server's only use for it: what starts its zygote.
+    if request["is"] == "program":
+        # What starts the zygote of a server, and anything else with Python.
         sys.executable = request["python"]
         sys.argv[1:] = request["arguments"]
-        return served.main()
+        _stand_in(request["directory"])
+        return _run_program(request["module"])
     if request["is"] == "command":
         return _run_command(request)
     from hitl.worker import zygote
 
-    os.chdir(request["directory"])
-    if sys.path[:1] == [str(ROOT)]:  # where this process stands
-        sys.path[0] = request["directory"]
+    _stand_in(request["directory"])
     with suppress(ProcessLookupError, PermissionError):  # who asked has been killed, and so will this one be
         os.setpgid(0, request["group"])
+    # This process has done it for all; a second time it is half of what a zygote costs.
+    zygote.rehearse = _rehearsed  # type: ignore[attr-defined]
     # What tests have beside their agents is no part of an agent's code (`hitl.driver.code_version`).
     sys.modules["__main__"] = zygote
     for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
         del sys.modules[name]
     return zygote.main(request["arguments"])
+
+
+def _stand_in(directory: str) -> None:
+    os.chdir(directory)
+    if sys.path[:1] == [str(ROOT)]:  # where the process that forks stands
+        sys.path[0] = directory
+
+
+def _run_program(module: str) -> int:
+    sys.modules.pop(module, None)  # so that it is there once
+    try:
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+    except SystemExit as ended:
+        if isinstance(ended.code, str):
+            raise
+        return ended.code or 0
+    return 0
 
 
 @functools.cache
@@ -365,6 +385,10 @@ def _run_command(request: dict[str, Any]) -> int:
     return run(request["arguments"])
 
 
+def _rehearsed() -> None:
+    """In the place of `hitl.worker.rehearsal.rehearse`, which was run before the fork."""
+
+
 def _described(text: str) -> str:
     """A tool.
 
@@ -382,8 +406,10 @@ def main() -> int:
     import hitl.worker.zygote
     import tests.python.support.served
     from hitl import _core
+    from hitl.worker.rehearsal import rehearse
 
     del tests, _core
+    rehearse()
     hitl.tool(_described)  # what its schema is made with, pydantic above all, is imported by the first one
     hitl.ReActAgent.__module__  # noqa: B018 - public names are imported when they are used
     listening = socket.socket(fileno=int(sys.argv[1]))
@@ -398,7 +424,20 @@ def main() -> int:
         return 0
     else:
         return 0
-    return _live(request)
+    return _leave(_live(request))
+
+
+def _leave(code: int) -> NoReturn:
+    """End as a program does, but for taking the interpreter apart: that would copy all the memory which a child shares,
+    to free it, a third of what a server costs."""
+    threading._shutdown()  # type: ignore[attr-defined]  # waits for threads that are no daemons
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:  # as Python says it
+            code = 120
+    os._exit(code)
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ from benchmarks.processes import children
 from tests.python.cluster.proxy import Proxy
 from tests.python.faults.world import AGENT, Client, Sessions, check_journals
 from tests.python.support import postgres
-from tests.python.support.served import Served, named, plain, unfit
+from tests.python.support.served import Program, Served, named, plain, unfit
 from tests.python.support.waiting import eventually
 
 SPEED = int(os.environ.get("HITL_TEST_CLUSTER_SPEED", "5"))
@@ -58,7 +58,7 @@ class Back(Front):
         return [*Front.command(agent, options), "work"]
 
     @staticmethod
-    def quick_command(agent: str, options: Mapping[str, Any]) -> list[str] | None:
+    def quick_program(agent: str, options: Mapping[str, Any]) -> Program | None:
         return None
 
 
