@@ -19,12 +19,13 @@ from tests.python.support.served import Served
 ROWS = 60_000
 TIMES = 50
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a process's time at work is read in /proc")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the clock of another process is Linux's")
 
 
 def seconds_at_work(server: Served) -> float:
-    words = Path(f"/proc/{server.pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(words[11]) + int(words[12])) / 100
+    # Linux' number for the clock of another process (clock_getcpuclockid(3)): /proc counts in hundredths of a second,
+    # as long as one of these takes on a fast machine.
+    return time.clock_gettime((~server.pid << 3) | 2)
 
 
 def asked(api: Api, path: str) -> socket.socket:
@@ -104,7 +105,7 @@ def test_searches_that_nobody_waits_for_are_not_made(store: str) -> None:
 
         search()
         one = search()
-        assert one > 0.05, "too little to tell"
+        assert one > 0.01, "too little to tell"
         before = seconds_at_work(server)
         hang_up(server.api, "/interrupts?q=nowhere")
         search()
@@ -124,7 +125,7 @@ def test_scrapes_that_nobody_waits_for_count_once(pending: str) -> None:
         before, began = seconds_at_work(server), time.monotonic()
         scrape(server)
         one, took = seconds_at_work(server) - before, time.monotonic() - began
-    assert one > 0.05, "too little to tell"
+    assert one > 0.01, "too little to tell"
     with Served("playbook", store=pending, checked=False) as server:
         before = seconds_at_work(server)
         hang_up(server.api, "/metrics")
