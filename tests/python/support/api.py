@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import httpx2
@@ -20,13 +20,34 @@ ASKING_AT_ONCE = ("ask_all", "ask_whoever_is_first")
 """Plays that ask one question for each member of their argument."""
 
 
-class Api:
-    """Requests to one server. What returns a `Response` checks nothing; what returns JSON has checked the status."""
+class _Client(httpx2.Client):
+    """Says beside an error of the connection what the server has to say."""
 
-    def __init__(self, url: str, *, api_key: str | None = None) -> None:
+    def __init__(self, explain: Callable[[], str] | None, **options: Any) -> None:
+        super().__init__(**options)
+        self._explain = explain
+
+    def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        try:
+            return super().send(request, **options)
+        except httpx2.TransportError as error:
+            if self._explain is not None:
+                error.add_note(self._explain())
+            raise
+
+
+class Api:
+    """Requests to one server. What returns a `Response` checks nothing; what returns JSON has checked the status.
+
+    `explain`: says in what state the server is, for whoever reads that it could not be asked.
+    """
+
+    def __init__(self, url: str, *, api_key: str | None = None, explain: Callable[[], str] | None = None) -> None:
         headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
         # Plain HTTP; reading the list of authorities would take longer than many a test.
-        self.http = httpx2.Client(base_url=url, headers=headers, timeout=100, trust_env=False, verify=False)
+        self.http: httpx2.Client = _Client(
+            explain, base_url=url, headers=headers, timeout=100, trust_env=False, verify=False
+        )
 
     def close(self) -> None:
         self.http.close()

@@ -184,7 +184,7 @@ class Served:
         from tests.python.support.api import Api
 
         if self._api is None:
-            self._api = Api(self.url, api_key=self._api_key)
+            self._api = Api(self.url, api_key=self._api_key, explain=self._state)
         return self._api
 
     @property
@@ -194,6 +194,11 @@ class Served:
     @property
     def is_running(self) -> bool:
         return self._process.poll() is None
+
+    def _state(self) -> str:
+        code = self._process.poll()
+        state = "runs" if code is None else f"has ended with {code}"
+        return "\n".join([f"the server {self.pid} at {self.url} {state}, and wrote:", *self.lines])
 
     @property
     def lines(self) -> list[str]:
