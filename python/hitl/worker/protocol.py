@@ -47,6 +47,8 @@ class Worker:
         self._let_go: set[str] = set()
         """Turns that were said to be dropped although nobody had asked for that. An order that crossed this has its
         answer by it: frames tell nothing of epochs, and another would be taken for one about the turn's next run."""
+        self._unopened: set[str] = set()
+        """Turns that could not be opened, whose end says so and is not known to be stored."""
         self._served_one = False
         self._left_behind: RunningTurn | None = None
         """The turn of a ``single`` worker that was parked. Kept: tasks that are forgotten run their ``finally``."""
@@ -116,7 +118,13 @@ class Worker:
                 turn.park()
             else:
                 turn.receive(frame)
+        elif frame["turn"] in self._unopened and name == "refused":
+            # Nothing else can be said of it. Who drops it tries anew, at another worker perhaps.
+            self._unopened.discard(frame["turn"])
+            self._let_go.add(frame["turn"])
+            self._say_dropped(frame["turn"], DROPPED["cancel"], 0)
         elif name in DROPPED:
+            self._unopened.discard(frame["turn"])
             if frame["turn"] in self._let_go:
                 self._let_go.discard(frame["turn"])
             else:
@@ -128,11 +136,14 @@ class Worker:
         assert self._channel is not None
         self._served_one = True
         self._let_go.discard(frame["turn"])  # no order crossed it
+        self._unopened.discard(frame["turn"])
         if self._say_holding is not None:
             self._say_holding(False)
         try:
             turn = RunningTurn(self._agent, self._channel, frame, self._code, on_gone=self._gone)
         except Exception as error:  # noqa: BLE001 - one turn that cannot be opened is no matter of the others
+            if not self._single:  # of a child, the end of its process says the rest
+                self._unopened.add(frame["turn"])
             self._channel.send(unopened(frame["turn"], error))
             self._tell_holding()
             asyncio.get_running_loop().call_soon(self._finish_if_over)

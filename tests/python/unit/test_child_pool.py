@@ -113,6 +113,18 @@ def test_a_turn_that_was_let_go_of_and_comes_back_is_answered_for_again(child: C
     assert heard(worker)["frame"] == "parked"
 
 
+def test_a_turn_that_could_not_be_opened_and_whose_end_is_refused_is_let_go_of(child: Callable[..., Child]) -> None:
+    worker = child("misbehaving", "pool")
+    worker.turn("t1", journal=[{"at": 0, "entry": "pause", "timers": [], "context": GONE}])
+    end = heard(worker)
+    assert end["result"]["error"]["code"] == "journal_unreadable"
+    worker.send("refused", turn="t1", call=end["call"], code="store_is_full", message="no space")
+    worker.send("park", turn="t1")  # it crossed that
+    assert heard(worker) == {"frame": "cancelled", "turn": "t1", "left": 0}
+    worker.turn("t2", "refused")
+    assert heard(worker)["frame"] == "ask"
+
+
 @pytest.mark.parametrize("content", ["heard", "muted"])
 def test_a_turn_that_cannot_be_ended_is_let_go_of(child: Callable[..., Child], content: str) -> None:
     worker = child("saboteur", "pool")
