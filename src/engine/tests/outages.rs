@@ -30,13 +30,13 @@ struct Fickle {
     store: Arc<dyn Store>,
     full: AtomicBool,
     lies: AtomicBool,
-    unreadable: AtomicBool,
+    unreadable: Arc<AtomicBool>,
     /// What is read next is not what it should be.
     spoiled: AtomicBool,
     /// What is read by so many of those that write next is not.
     spoiled_writes: AtomicUsize,
     refused: AtomicUsize,
-    refused_reads: AtomicUsize,
+    refused_reads: Arc<AtomicUsize>,
 }
 
 impl Fickle {
@@ -45,11 +45,11 @@ impl Fickle {
             store: Arc::clone(store),
             full: AtomicBool::default(),
             lies: AtomicBool::default(),
-            unreadable: AtomicBool::default(),
+            unreadable: Arc::default(),
             spoiled: AtomicBool::default(),
             spoiled_writes: AtomicUsize::default(),
             refused: AtomicUsize::default(),
-            refused_reads: AtomicUsize::default(),
+            refused_reads: Arc::default(),
         })
     }
 
@@ -97,14 +97,21 @@ impl Store for Fickle {
     }
 
     fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
-        if self.unreadable.load(Ordering::Relaxed) {
-            self.refused_reads.fetch_add(1, Ordering::Relaxed);
-            return Box::pin(std::future::ready(Err(Error::StoreUnavailable("nobody reads".to_owned()))));
-        }
         if self.spoiled.swap(false, Ordering::Relaxed) {
             return Box::pin(std::future::ready(Err(Error::Unreadable("no JSON".to_owned()))));
         }
-        self.store.read(job)
+        let (unreadable, refused) = (Arc::clone(&self.unreadable), Arc::clone(&self.refused_reads));
+        let is_refused = unreadable.load(Ordering::Relaxed);
+        let reading = if is_refused { Box::pin(std::future::ready(Ok(()))) } else { self.store.read(job) };
+        Box::pin(async move {
+            let read = reading.await;
+            // Also what was under way already: it may be late, and see what has happened since.
+            if !is_refused && !unreadable.load(Ordering::Relaxed) {
+                return read;
+            }
+            refused.fetch_add(1, Ordering::Relaxed);
+            Err(Error::StoreUnavailable("nobody reads".to_owned()))
+        })
     }
 
     fn upkeep(&self) -> &dyn Upkeep {
