@@ -317,8 +317,11 @@ impl Membership {
                 (false, false) => Presence::CutOff,
             }
         };
-        let changed = self.presence.send_if_modified(|before| std::mem::replace(before, presence) != presence);
-        if changed {
+        // The log has it before anybody hears it: whoever does may end the process.
+        self.presence.send_if_modified(|before| {
+            if *before == presence {
+                return false;
+            }
             match presence {
                 Presence::Acts => tracing::warn!("the database is reached again"),
                 Presence::CutOff => {
@@ -326,7 +329,9 @@ impl Membership {
                 }
                 Presence::Dead => tracing::error!("another server has taken the place of this one, which ends"),
             }
-        }
+            *before = presence;
+            true
+        });
     }
 }
 
