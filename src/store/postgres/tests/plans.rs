@@ -33,9 +33,16 @@ const SCANS: [&str; 12] = [
     "Seq Scan on graph_writes",
 ];
 
-/// The plan for parameters of which nothing is known.
+/// The plan for parameters of which nothing is known. PostgreSQL 15 has no `EXPLAIN (GENERIC_PLAN)`.
 async fn plan(client: &Client, statement: &str) -> String {
-    let explained = client.simple_query(&format!("EXPLAIN (GENERIC_PLAN, COSTS OFF) {statement}")).await;
+    let prepared = client.prepare(statement).await.unwrap_or_else(|error| panic!("{error:?}: {statement}"));
+    let unknown = vec!["NULL"; prepared.params().len()].join(", ");
+    let executed = if unknown.is_empty() { "planned".to_owned() } else { format!("planned({unknown})") };
+    let asked = format!(
+        "SET plan_cache_mode = force_generic_plan; PREPARE planned AS {statement}; \
+         EXPLAIN (COSTS OFF) EXECUTE {executed}; DEALLOCATE planned"
+    );
+    let explained = client.simple_query(&asked).await;
     let rows = explained.unwrap_or_else(|error| panic!("{error:?}: {statement}"));
     let line = |row: &SimpleQueryMessage| match row {
         SimpleQueryMessage::Row(row) => row.get(0).map(str::to_owned),
