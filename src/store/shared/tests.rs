@@ -10,14 +10,14 @@ use futures_util::FutureExt;
 use super::backend::{Backend, Committed};
 use super::changes::{Changes, NoticeChange};
 use super::{SharedStore, StoreAccess};
-use crate::domain::event::EventName;
 use crate::domain::journal::Entry;
 use crate::domain::notice::{Notice, NoticeId};
-use crate::domain::status::{NoticeStatus, Status};
+use crate::domain::status::NoticeStatus;
 use crate::domain::{Error, SessionId};
 use crate::store::about::About;
 use crate::store::clock::{Clock, WallClock};
 use crate::store::contract::fixture::*;
+use crate::store::contract::outbox::notice;
 use crate::store::simulated::SimulatedDatabase;
 use crate::store::{Store, StoreExt, Transaction};
 
@@ -233,31 +233,13 @@ fn tell(store: &impl Store, numbers: std::ops::Range<u128>) -> impl Future<Outpu
     store.transact(about(1), move |tx| {
         numbers.clone().try_for_each(|number| {
             let is_first = !tx.has_pending_notice(session_id(1), URL)?;
-            tx.insert_notice(&notice(number, is_first))
+            let told = notice(number, 1);
+            tx.insert_notice(&if is_first { told.first_in_lane(at(0)) } else { told })
         })
     })
 }
 
-const URL: &str = "https://example.test/hook";
-
-fn notice(number: u128, is_first: bool) -> Notice {
-    Notice {
-        id: NoticeId { event: uuid::Uuid::from_u128(number), reminder: 0 },
-        session_id: session_id(1),
-        interrupt_id: None,
-        event: EventName::Session(Status::Idle),
-        url: URL.to_owned(),
-        token: None,
-        body: Some("{}".to_owned()),
-        status: NoticeStatus::Pending,
-        created_at: at(0),
-        due_at: is_first.then_some(at(0)),
-        leased: false,
-        attempts: 0,
-        last_error: None,
-        settled_at: None,
-    }
-}
+const URL: &str = "https://example.com/hook";
 
 /// Takes a notice for a try, unless somebody has; whether it was taken.
 fn take(tx: &mut dyn Transaction, id: NoticeId) -> Result<bool, Error> {
@@ -276,7 +258,7 @@ async fn a_job_that_tells_or_settles_much_asks_a_few_times() {
     let settle_all = world.one.transact(about(1), |tx| {
         let mut settled = 0;
         while let Some(mut first) = tx.first_pending_notice(session_id(1), URL)? {
-            assert_eq!(first.id, notice(settled, false).id, "in order");
+            assert_eq!(first.id, notice(settled, 1).id, "in order");
             first.status = NoticeStatus::Delivered;
             tx.update_notice(&first)?;
             settled += 1;
@@ -295,7 +277,7 @@ async fn a_notice_of_a_session_that_is_gone_is_one_servers() {
     let world = World::new().await;
     tell(&world.one, 0..2).await.unwrap();
     world.one.transact(about(1), |tx| tx.delete_session(session_id(1))).await.unwrap();
-    let id = notice(0, true).id;
+    let id = notice(0, 1).id;
     // Another server takes it once this one has read it.
     let database = world.database.clone();
     let is_first_run = std::sync::atomic::AtomicBool::new(true);
@@ -314,7 +296,7 @@ async fn a_notice_of_a_session_that_is_gone_is_one_servers() {
     assert_eq!(taken.await, Ok(false), "it is the other one's");
     // One that was settled meanwhile is not removed either, nor settled again.
     let removed = |changes: Changes| world.database.commit(changes);
-    let gone = Changes { deleted_notices: vec![notice(0, true)], ..Changes::default() };
+    let gone = Changes { deleted_notices: vec![notice(0, 1).first_in_lane(at(0))], ..Changes::default() };
     assert_eq!(removed(gone).await, Ok(Committed::Moved));
 }
 

@@ -33,11 +33,23 @@ def test_a_pool_worker_runs_many_turns_at_once(child: Callable[..., Child]) -> N
     assert worker.exit_code() == 0
 
 
-def test_a_failing_turn_leaves_the_others_alone(child: Callable[..., Child]) -> None:
-    worker = child("misbehaving", "pool")
+def one_that_waits(worker: Child) -> dict[str, Any]:
+    """A turn, `t0`, that has asked and waits, while others fail beside it."""
     worker.turn("t0", "refused")
     ask = worker.expect("ask")
     worker.expect("waiting")
+    return ask
+
+
+def it_goes_on(worker: Child, ask: dict[str, Any]) -> None:
+    worker.ack(ask, interrupt_id="i1")
+    worker.answer("i1", value=None, turn="t0")
+    assert worker.end("t0")["error"]["type"] == "TypeError"  # it returned nothing
+
+
+def test_a_failing_turn_leaves_the_others_alone(child: Callable[..., Child]) -> None:
+    worker = child("misbehaving", "pool")
+    ask = one_that_waits(worker)
     for number, content in enumerate(["exit", "exit in a child task", "interrupt the keyboard", "raise"], 1):
         worker.turn(f"t{number}", content)
         while (frame := worker.receive()) and frame["frame"] == "log":
@@ -139,16 +151,12 @@ def test_a_turn_that_cannot_be_ended_is_let_go_of(child: Callable[..., Child], c
 
 def test_a_turn_that_closes_standard_error_leaves_the_others_alone(child: Callable[..., Child]) -> None:
     worker = child("misbehaving", "pool")
-    worker.turn("t0", "refused")
-    ask = worker.expect("ask")
-    worker.expect("waiting")
+    ask = one_that_waits(worker)
     worker.turn("t1", "close standard error")
     assert worker.end("t1")["error"]["message"] == "heard all the same"
     worker.turn("t2", "raise")
     assert worker.end("t2")["error"]["message"] == "no such city"
-    worker.ack(ask, interrupt_id="i1")
-    worker.answer("i1", value=None, turn="t0")
-    assert worker.end("t0")["error"]["type"] == "TypeError"  # it returned nothing
+    it_goes_on(worker, ask)
     worker.send("shutdown")
     assert worker.exit_code() == 0
     assert all(text in worker.stderr for text in ("heard all the same", "ZeroDivisionError", "no such city"))
@@ -156,15 +164,11 @@ def test_a_turn_that_closes_standard_error_leaves_the_others_alone(child: Callab
 
 def test_what_cannot_be_told_or_logged_is_no_matter_of_any_turn(child: Callable[..., Child]) -> None:
     worker = child("misbehaving", "pool")
-    worker.turn("t0", "refused")
-    ask = worker.expect("ask")
-    worker.expect("waiting")
+    ask = one_that_waits(worker)
     worker.turn("t1", "close standard error, and leave what cannot be told")
     worker.ack(worker.expect("step"))
     assert worker.end("t1")["response"]["content"] == "went on"
-    worker.ack(ask, interrupt_id="i1")
-    worker.answer("i1", value=None, turn="t0")
-    assert worker.end("t0")["error"]["type"] == "TypeError"  # it returned nothing
+    it_goes_on(worker, ask)
     worker.send("shutdown")
     assert worker.exit_code() == 0
     assert "what happened in a turn could not be told" in worker.stderr

@@ -6,40 +6,23 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::runtime::Handle;
 
 use super::*;
-use crate::domain::event::EventName;
-use crate::domain::status::Status;
 use crate::store::clock::{Clock, WallClock};
-use crate::store::contract::fixture::{about, at, session_id};
+use crate::store::contract::fixture::{about, at};
+use crate::store::contract::outbox::notice;
 use crate::store::shared::{SharedStore, StoreAccess};
 use crate::store::simulated::SimulatedDatabase;
 
 type Server = Arc<SharedStore<SimulatedDatabase>>;
 
-const URL: &str = "https://example.test/hook";
 const TRIES: Tries = Tries { retries: 9, pace: 1.0 };
 
 fn id(number: u128) -> NoticeId {
-    NoticeId { event: uuid::Uuid::from_u128(number), reminder: 0 }
+    waiting(number).id
 }
 
 /// One that was told before its session was deleted.
 fn waiting(number: u128) -> Notice {
-    Notice {
-        id: id(number),
-        session_id: session_id(1),
-        interrupt_id: None,
-        event: EventName::Session(Status::Idle),
-        url: URL.to_owned(),
-        token: None,
-        body: Some("{}".to_owned()),
-        status: NoticeStatus::Pending,
-        created_at: at(0),
-        due_at: None,
-        leased: false,
-        attempts: 0,
-        last_error: None,
-        settled_at: None,
-    }
+    notice(number, 1)
 }
 
 fn being_sent(number: u128) -> Notice {

@@ -206,15 +206,17 @@ async fn whoever_stands_by_asks_again_where_the_store_could_not_be_asked() {
     assert!(rows.names().contains(&joined.id()) && joined.may_act().is_ok());
 }
 
+/// A row that a process of this machine has left there.
+fn has_ended(rows: &Rows, kind: ServerKind) {
+    let ended = ServerRow { process: Some("0".to_owned()), ..ServerRow::of_this_process(kind, ServerRole::default()) };
+    rows.state().rows.insert(ended.id, (ended, 7));
+}
+
 #[tokio::test]
 async fn a_run_that_has_ended_on_this_machine_keeps_no_server_out() {
     let rows = Arc::new(Rows::default());
     let me = ServerRow::of_this_process(ServerKind::Server, ServerRole::default());
-    let ended = ServerRow {
-        process: Some("0".to_owned()),
-        ..ServerRow::of_this_process(ServerKind::Run, ServerRole::default())
-    };
-    rows.state().rows.insert(ended.id, (ended, 7));
+    has_ended(&rows, ServerKind::Run);
     let hours = Timings { death: Duration::from_secs(3600), lease: Duration::from_secs(1800), ..timings() };
     let joined = Membership::join(Arc::clone(&rows) as _, me, Admission::AtOnce, hours).await.unwrap();
     assert_eq!(rows.names(), [joined.id()]);
@@ -316,11 +318,7 @@ async fn a_server_knows_whether_another_one_is_there() {
 async fn who_ran_on_this_machine_and_has_ended_is_buried_at_once() {
     let rows = Arc::new(Rows::default());
     let me = ServerRow::of_this_process(ServerKind::Server, ServerRole::default());
-    let ended = ServerRow {
-        process: Some("0".to_owned()),
-        ..ServerRow::of_this_process(ServerKind::Server, ServerRole::default())
-    };
-    rows.state().rows.insert(ended.id, (ended, 7));
+    has_ended(&rows, ServerKind::Server);
     let hours = Timings { death: Duration::from_secs(3600), ..timings() };
     let joined = Membership::join(Arc::clone(&rows) as _, me, Admission::AtOnce, hours).await.unwrap();
     let mut alone = false;
