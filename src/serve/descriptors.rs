@@ -68,14 +68,17 @@ impl Descriptors {
     }
 }
 
+/// So many of the processes that tasks share: those that turns could not be taken from stay beside new ones.
+const MOST_SHARED: usize = 64;
+
 /// How many workers there are at most; none but its own thread where turns run `in_process`.
 pub fn workers(config: &Config, in_process: bool) -> usize {
-    // As many wait for a turn as are at work; with tasks, turns that wait share them.
+    // As many wait for a turn as are at work.
     let kept = config.workers.saturating_mul(2);
     match config.isolation {
         _ if in_process => 0,
         IsolationName::Process => kept.saturating_add(config.max_warm),
-        IsolationName::Task => kept,
+        IsolationName::Task => kept.min(MOST_SHARED),
     }
 }
 

@@ -11,6 +11,7 @@ import typer
 from hitl.cli import exit_codes
 from hitl.cli.output import Failure, usage_error
 from hitl.serving.options import (
+    TURNS_A_PROCESSOR,
     InvalidOption,
     Isolation,
     LogFormat,
@@ -58,8 +59,14 @@ def serve(
         bool, option("--allow-custom-ids", help="Let clients choose session ids (PUT /sessions/ID).")
     ] = DEFAULTS.allow_custom_ids,
     workers: Annotated[
-        int, option("--workers", help="Turns at work at once; one that waits for a person is not.", panel=LIMITS)
-    ] = DEFAULTS.workers,
+        int | None,
+        option(
+            "--workers",
+            help="Turns at work at once; one that waits for a person is not.",
+            panel=LIMITS,
+            show_default=", ".join(f"{turns} a processor as {kind}" for kind, turns in TURNS_A_PROCESSOR.items()),
+        ),
+    ] = None,
     no_workers: Annotated[
         bool, option("--no-workers", help="Run no turns; servers with workers on the same database do.", panel=LIMITS)
     ] = DEFAULTS.no_workers,

@@ -51,10 +51,15 @@ class InvalidOption(HitlError, ValueError):
         return f"{self.option}: {self.message}"
 
 
-def default_workers() -> int:
-    """One turn at work per processor this process may use, and two at least, so that a slow one does not block all."""
+TURNS_A_PROCESSOR: dict[Isolation, int] = {"process": 8, "task": 64}
+
+
+def default_workers(isolation: Isolation) -> int:
+    """How many turns are at work at once where nobody says. A turn awaits its model for most of its time, and takes no
+    processor for that: so there are several for each that this process may use, two of which are assumed at least."""
     affinity = getattr(os, "sched_getaffinity", None)
-    return max(2, len(affinity(0)) if affinity is not None else os.cpu_count() or 2)
+    processors = len(affinity(0)) if affinity is not None else os.cpu_count() or 2
+    return TURNS_A_PROCESSOR[isolation] * max(2, processors)
 
 
 class ServerOptions(TypedDict, total=False):
@@ -64,7 +69,7 @@ class ServerOptions(TypedDict, total=False):
     port: int
     store: str
     policy: str | None
-    workers: int
+    workers: int | None
     no_workers: bool
     queue: int
     isolation: Isolation
@@ -123,8 +128,8 @@ class ServeOptions:
     """`sqlite:PATH`, a bare path (the same), `postgresql://USER@HOST/DATABASE`, or `memory`."""
     policy: str | None = None
     """A TOML file of rules that allow, ask or deny tool calls (docs/policy.md); it is read again when it changes."""
-    workers: int = default_workers()
-    """How many turns are at work at once. A turn that waits for a person is not at work."""
+    workers: int | None = None
+    """How many turns are at work at once. A turn that waits for a person is not at work. None is `default_workers`."""
     queue: int = 1000
     """How many turns may wait for a worker, and not for a person or in `asyncio.sleep`; one more is a 503."""
     no_workers: bool = False
@@ -235,6 +240,10 @@ class ServeOptions:
                 f"{len(self.api_key)} characters can be guessed; {SHORTEST_KEY} at least",
                 "for example: openssl rand -hex 32",
             )
+        if self.workers is None:
+            # A live agent's turns are tasks of this process.
+            isolation = self.isolation if isinstance(self.agent, str) else "task"
+            object.__setattr__(self, "workers", default_workers(isolation))
         for webhook in self.webhooks:
             if not webhook.partition(",")[0].strip():
                 raise InvalidOption("--webhook", f"{webhook!r} has no URL", "for example https://example.com/hook,idle")
@@ -324,7 +333,7 @@ class ServeOptions:
     def _check_numbers(self) -> None:
         if self.no_workers:
             self._check_no_workers()
-        if self.workers < 1:
+        if self.workers is not None and self.workers < 1:
             raise InvalidOption("--workers", f"{self.workers} workers run no turn", "at least 1")
         smallest = {
             "queue": 0,
@@ -365,6 +374,7 @@ class WorkOptions(ServeOptions):
 _KINDS: dict[object, tuple[tuple[type, ...], str]] = {
     bool: ((bool,), "True or False"),
     int: ((int,), "a whole number"),
+    int | None: ((int, NoneType), "a whole number"),
     float: ((int, float), "a number"),
     str: ((str,), "a string"),
     str | None: ((str, NoneType), "a string"),

@@ -71,7 +71,13 @@ def test_defaults_are_those_of_the_contract() -> None:
     assert (options.interrupt_ttl, options.shutdown_timeout, options.isolation) == (0.0, 10.0, "process")
     assert (options.park_after, options.max_warm) == (60.0, 64)
     assert (options.worker_timeout, options.max_recoveries, options.keep_journal) == (30.0, 3, 7 * 24 * 3600.0)
-    assert options.workers == default_workers() >= 2
+    assert options.workers == default_workers("process") >= 16
+
+
+def test_a_turn_that_awaits_its_model_keeps_no_processor_from_another() -> None:
+    assert ServeOptions(agent="m:a", isolation="task").workers == 8 * default_workers("process")
+    assert ServeOptions(agent=object()).workers == default_workers("task")  # its turns are tasks of this process
+    assert ServeOptions(agent="m:a", workers=1).workers == 1
 
 
 def another(name: str) -> Any:

@@ -65,6 +65,24 @@ class TestCrashes:
         assert result(api.run(api.create(), "echo", 1)) == 1
 
 
+class TestSideBySide:
+    @pytest.mark.parametrize("isolation", ["process", "task"])
+    def test_turns_that_await_a_reply_do_not_wait_for_each_other(
+        self, serve: Serve, gate: Gate, isolation: str
+    ) -> None:
+        api = serve(isolation=isolation).api
+        sessions = [api.create() for _ in range(16)]
+        for session_id in sessions:
+            api.play(session_id, "hold", gate.port)
+        for _ in sessions:
+            gate.wait_for_arrival()
+        health = ok(api.get("/health"))
+        assert (health["running_workers"], health["queued"]) == (16, 0)
+        for _ in sessions:
+            gate.release()
+        assert [result(api.wait(session_id)) for session_id in sessions] == ["go"] * 16
+
+
 class TestProcesses:
     def test_a_turn_has_a_process_of_its_own(self, api: Api) -> None:
         session_id = api.create()
