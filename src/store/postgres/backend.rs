@@ -9,7 +9,7 @@ use super::asking::{self, AskedCalls, Replies};
 use super::cells::PostgresCells;
 use super::connection::{Connection, Frame, SqlCall};
 use super::linking::Horizon;
-use super::pool::ConnectionPool;
+use super::pool::{COMMITTING, ConnectionPool};
 use super::writing::CommitCalls;
 use super::{PgAddress, lists, opening, sql, writing};
 use crate::domain::Error;
@@ -300,6 +300,10 @@ impl Backend for PostgresBackend {
     fn commit(&self, changes: Changes) -> BoxFuture<'static, Result<Committed, Error>> {
         let inner = Arc::clone(&self.0);
         Box::pin(async move { inner.commit(changes).await })
+    }
+
+    fn commits_at_once(&self) -> usize {
+        COMMITTING
     }
 
     fn close(&self) -> BoxFuture<'static, Result<(), Error>> {

@@ -20,7 +20,7 @@ use crate::store::shared::servers::ServerId;
 pub const CONNECTIONS: usize = COMMITTING + READING;
 /// How many of them are for commits. Each is a process of the database; a batch takes one for a round
 /// trip, so that a few serve thousands of batches a second.
-const COMMITTING: usize = 4;
+pub(super) const COMMITTING: usize = 4;
 /// How many are for what is read: however slow a list is, commits do not wait for it.
 const READING: usize = 4;
 

@@ -33,6 +33,9 @@ pub trait Backend: Upkeep + 'static {
     /// stored, such as [`Error::Internal`] for what nests too deeply, changed nothing.
     fn commit(&self, changes: Changes) -> BoxFuture<'static, Result<Committed, Error>>;
 
+    /// How many commits it takes at once; others wait meanwhile, and go together ([`super::grouping`]).
+    fn commits_at_once(&self) -> usize;
+
     /// Waits before what came of a commit is looked up for the `look`-th time, while the database cannot be reached.
     fn wait(&self, look: u32) -> BoxFuture<'static, ()> {
         Box::pin(tokio::time::sleep(PAUSE * 2_u32.saturating_pow(look)))

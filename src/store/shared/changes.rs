@@ -9,12 +9,14 @@ use crate::domain::message::ChatMessage;
 use crate::domain::notice::Notice;
 use crate::domain::policy::PolicyChange;
 use crate::domain::session::Session;
+use crate::domain::status::InterruptStatus;
 use crate::domain::{KeyId, SessionId, Timestamp, TurnId};
 use crate::store::carried::Carried;
 use crate::store::owner::TurnOwner;
 use crate::store::record::{DueKind, StoredReply, Turn};
 use crate::store::signals::Signal;
 
+use super::job::session_in;
 use super::question::{StoreQuestion, Version};
 
 /// Everything that one job changes, committed as one or not at all. Of each row there is one entry: what it is in the end.
@@ -55,6 +57,10 @@ pub struct Changes {
     /// What becomes of the policy that was pushed.
     pub policy: Option<PolicyChange>,
 }
+
+/// Of what rows a commit is that others can go with: two of one form are the same statements for a database.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CommitForm(u16);
 
 /// A session of which something is changed.
 #[derive(Debug, Clone)]
@@ -157,6 +163,83 @@ impl Changes {
     pub fn event_places(&self) -> Vec<usize> {
         let taken: Vec<usize> = self.entries.iter().filter_map(|entry| entry.told).collect();
         (0..).filter(|place| !taken.contains(place)).take(self.events.len()).collect()
+    }
+
+    /// Of what form it is, where it can go with others of other sessions. What goes by itself: what is compared by more than one
+    /// session or by something else, and what takes rows away.
+    pub fn form(&self) -> Option<CommitForm> {
+        let [session] = self.sessions.as_slice() else { return None };
+        let guard = match (&session.row, session.seen) {
+            (RowChange::Kept, Some(_)) => 0,
+            (RowChange::Written(_), Some(_)) => 1,
+            (RowChange::Written(_), None) => 2,
+            _ => return None,
+        };
+        let is_another = |reply: &(String, String, StoredReply)| session_in(&reply.0) != Some(session.id);
+        let counts = [self.set_aside.len(), self.carried.len(), self.deleted_notices.len(), self.notices.len()];
+        let goes_alone = counts.into_iter().any(|count| count > 0)
+            || self.is_of_access()
+            || self.replies.iter().any(is_another)
+            || self.turns.iter().any(|turn| turn.moves_due);
+        let is_due = |(it, _): &(Interrupt, bool)| it.status == InterruptStatus::Pending && it.expires_at.is_some();
+        let has = [
+            !self.messages.is_empty(),
+            self.messages.iter().any(|(_, _, messages)| !messages.is_empty()),
+            self.turns.iter().any(|turn| turn.is_new),
+            self.turns.iter().any(|turn| !turn.is_new),
+            !self.entries.is_empty(),
+            self.interrupts.iter().any(|(_, is_new)| *is_new),
+            self.interrupts.iter().any(|(_, is_new)| !*is_new),
+            self.interrupts.iter().any(is_due),
+            !self.replies.is_empty(),
+            !self.events.is_empty(),
+            !self.deeds.is_empty(),
+        ];
+        let form = has.into_iter().fold(guard, |form, has| form << 1 | u16::from(has));
+        (!goes_alone).then_some(CommitForm(form))
+    }
+
+    /// Takes in those of other sessions, which come after these.
+    pub fn join(&mut self, others: Self) {
+        let Self {
+            sessions,
+            messages,
+            turns,
+            entries,
+            interrupts,
+            set_aside,
+            replies,
+            carried,
+            deleted_notices,
+            notices,
+            events,
+            deeds,
+            revoked_keys,
+            keys,
+            sign_ins,
+            deleted_sign_ins,
+            policy,
+        } = others;
+        // How many of these listeners are told of.
+        let told = self.events.len() + self.entries.iter().filter(|entry| entry.told.is_some()).count();
+        let after = |entry: NewEntry| NewEntry { told: entry.told.map(|place| place + told), ..entry };
+        self.sessions.extend(sessions);
+        self.messages.extend(messages);
+        self.turns.extend(turns);
+        self.entries.extend(entries.into_iter().map(after));
+        self.interrupts.extend(interrupts);
+        self.set_aside.extend(set_aside);
+        self.replies.extend(replies);
+        self.carried.extend(carried);
+        self.deleted_notices.extend(deleted_notices);
+        self.notices.extend(notices);
+        self.events.extend(events);
+        self.deeds.extend(deeds);
+        self.revoked_keys.extend(revoked_keys);
+        self.keys.extend(keys);
+        self.sign_ins.extend(sign_ins);
+        self.deleted_sign_ins.extend(deleted_sign_ins);
+        self.policy = policy.or_else(|| self.policy.take());
     }
 
     /// Whether keys, sign-ins or the policy that was pushed are others than before.

@@ -5,8 +5,11 @@
 //! the first one arrives. A session that is not there looks the same before it is made and after it was deleted; the audit
 //! tells of the latter.
 
+use std::sync::Arc;
+
 use super::backend::{Backend, Committed};
 use super::changes::{Changes, RowChange, SessionChange};
+use super::grouping::CommitQueue;
 use super::question::{Answer, StoreQuestion, Version};
 use crate::domain::audit::Action;
 use crate::domain::{Error, SessionId, Timestamp};
@@ -29,15 +32,15 @@ enum Resolved {
 ///
 /// # Errors
 /// As [`Backend::commit`]; [`Error::StoreUnavailable`] where it cannot be found out.
-pub async fn commit(backend: &impl Backend, changes: Changes) -> Result<Committed, Error> {
+pub async fn commit(backend: &impl Backend, commits: &Arc<CommitQueue>, changes: Changes) -> Result<Committed, Error> {
     // What changes no session bears no token.
-    let Some(change) = changes.sessions.first().cloned() else { return backend.commit(changes).await };
+    let Some(change) = changes.sessions.first().cloned() else { return commits.commit(backend, changes).await };
     let counted = changes.events.len();
     let mut lost = None;
     let mut is_sent = true;
     for look in 0..LOOKS {
         if is_sent {
-            match backend.commit(changes.clone()).await {
+            match commits.commit(backend, changes.clone()).await {
                 // The one that was sent before may have been first, or others after it: then nobody knows.
                 Ok(Committed::Moved) if lost.is_some() => {}
                 Err(error @ Error::StoreUnavailable(_)) => lost = Some(error),

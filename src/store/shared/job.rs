@@ -63,6 +63,11 @@ pub fn run(job: &mut WriteJob, known: &mut Image) -> JobOutcome {
     }
 }
 
+/// The session that a key's scope names, where it does.
+pub(super) fn session_in(scope: &str) -> Option<SessionId> {
+    scope.split(':').find_map(|part| part.parse().ok())
+}
+
 /// A token that nobody has drawn before.
 fn draw() -> u64 {
     #[cfg(test)]
@@ -121,11 +126,6 @@ impl<'i> JobTransaction<'i> {
         let session = self.session_of_turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
         self.touch(session)?;
         Ok(session)
-    }
-
-    /// The session that a key's scope names, where it does.
-    fn session_in(scope: &str) -> Option<SessionId> {
-        scope.split(':').find_map(|part| part.parse().ok())
     }
 }
 
@@ -220,7 +220,7 @@ impl Transaction for JobTransaction<'_> {
     }
 
     fn insert_reply(&mut self, scope: &str, key: &str, reply: &StoredReply) -> Result<(), Error> {
-        if let Some(session) = Self::session_in(scope) {
+        if let Some(session) = session_in(scope) {
             self.touch(session)?;
         }
         self.inner.insert_reply(scope, key, reply)?;

@@ -13,6 +13,7 @@ pub mod changes;
 mod committing;
 pub mod database_clock;
 pub mod doorbell;
+mod grouping;
 mod image;
 mod job;
 mod knowledge_reader;
@@ -33,6 +34,7 @@ use tokio_util::task::TaskTracker;
 
 use self::backend::{Backend, Committed};
 use self::doorbell::Doorbell;
+use self::grouping::CommitQueue;
 use self::image::Image;
 use self::job::JobOutcome;
 use self::lanes::{LaneKey, LaneShift, Lanes, QueuedJob};
@@ -89,6 +91,7 @@ pub struct SharedStore<B> {
 
 struct JobRunner<B> {
     backend: B,
+    commits: Arc<CommitQueue>,
     access: StoreAccess,
     bell: Option<Arc<dyn Doorbell>>,
     clock: Arc<dyn Clock>,
@@ -117,6 +120,7 @@ impl<B: Backend> SharedStore<B> {
         runtime: Handle,
     ) -> Self {
         let inner = JobRunner {
+            commits: CommitQueue::new(backend.commits_at_once()),
             backend,
             access,
             bell,
@@ -386,7 +390,7 @@ impl<B: Backend> JobRunner<B> {
         let new = changes.new_rows();
         self.whose.remember(&changes);
         let bell = self.bell.as_ref().map(|bell| (bell, changes.signals()));
-        let committed = committing::commit(&self.backend, changes).await;
+        let committed = committing::commit(&self.backend, &self.commits, changes).await;
         match committed.inspect_err(|_| known.outdate(&versions))? {
             Committed::Yes { events } => {
                 for (handle, number) in numbers.iter().zip(events) {

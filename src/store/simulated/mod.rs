@@ -170,6 +170,10 @@ impl Backend for SimulatedDatabase {
         self.commit_for(None, changes)
     }
 
+    fn commits_at_once(&self) -> usize {
+        usize::MAX
+    }
+
     fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
         self.lock().is_closed = true;
         Box::pin(std::future::ready(Ok(())))

@@ -241,6 +241,10 @@ impl Backend for SimulatedConnection {
         })
     }
 
+    fn commits_at_once(&self) -> usize {
+        2
+    }
+
     fn wait(&self, _look: u32) -> BoxFuture<'static, ()> {
         let connection = self.clone();
         Box::pin(async move { connection.travel().await })

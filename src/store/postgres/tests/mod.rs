@@ -8,6 +8,7 @@ mod connections;
 mod copying;
 mod deadlocks;
 mod folding;
+mod grouping;
 mod members;
 mod plans;
 mod routing;
