@@ -17,7 +17,7 @@ from hitl.agents.seams import AgentRun, Hook, HookCall, HookFailed, ToolCallRequ
 from hitl.agents.tool_results import content_of, error_content
 from hitl.attachments import Attachment
 from hitl.errors import ReplayMismatch, WorkerProtocolError
-from hitl.messages import ChatMessage, ToolCall
+from hitl.messages import ChatMessage, ToolCall, sendable
 from hitl.tools.approvals import ReadyCall, prepare_call
 from hitl.tools.definition import Tool
 from hitl.tools.guardrails import guardrail_name
@@ -116,7 +116,7 @@ class ToolBox:
         if ready is not None and ready.note is not None:
             content = f"{content}\n\n{ready.note}"
         said = ChatMessage.tool_message(
-            content=content, tool_call_id=call["id"], name=name, attachments=attached or None
+            content=sendable(content), tool_call_id=call["id"], name=name, attachments=attached or None
         )
         return Answered(said, handoff)
 

@@ -8,6 +8,7 @@ from typing import Any
 from hitl.attachments import Attachment
 from hitl.errors import HitlError
 from hitl.journal.inner_attachments import attachments_in, with_attachments
+from hitl.messages import sendable
 
 
 def error_content(error: Exception) -> str:
@@ -48,9 +49,14 @@ def _mark(attachment: Attachment, attached: list[Attachment]) -> str:
 
 
 def _json_of(result: Any) -> str:
-    from pydantic_core import to_json  # late: many agents have tools that return text alone
+    from pydantic_core import to_json, to_jsonable_python  # late: many agents have tools that return text alone
 
     try:
         return to_json(result, by_alias=True, inf_nan_mode="strings").decode()
-    except ValueError:  # bytes that are no text, or what only Python knows
+    except ValueError:
+        pass
+    try:  # bytes that are no text, or what only Python knows
         return to_json(result, by_alias=True, inf_nan_mode="strings", bytes_mode="base64", fallback=str).decode()
+    except ValueError:  # text that UTF-8 cannot carry
+        plain = to_jsonable_python(sendable(result), by_alias=True, bytes_mode="base64", fallback=str)
+        return to_json(sendable(plain), inf_nan_mode="strings").decode()

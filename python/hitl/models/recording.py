@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from hitl.errors import TransientError
-from hitl.messages import ChatMessage
+from hitl.messages import ChatMessage, sendable
 from hitl.models.chat_client import Delta, ModelReply, ModelRequest
 from hitl.turn.places import place_var
 from hitl.turn.retrying import Judge, Retries, Transient, is_transient, run, run_in_place
@@ -39,7 +39,7 @@ async def record_model_call(
         if type(reply) is not ModelReply or reply.message.role != "assistant":
             raise TypeError(f"{type(client).__name__}.complete() must return a ModelReply with an assistant message")
         return {
-            "message": reply.message.to_dict(),
+            "message": sendable(reply.message.to_dict()),
             "usage": dict(reply.usage),
             "finish_reason": reply.finish_reason,
             # Left out where it is the model that was asked, as in the journals of releases that knew no other.

@@ -20,6 +20,7 @@ from hitl.runs.states import RunState
 from hitl.runs.stores import Store, home_of, session_id, using
 from hitl.runs.turns import Formatter, Task
 from hitl.turn.holding import DEFAULT_HOLD
+from hitl.turn.naming import check_text
 from hitl.turn.places import place_var
 from hitl.turn.runtime import Turn
 from hitl.turn.watching import outgoing_headers
@@ -187,7 +188,7 @@ async def _go(
     home: Store | str | None,
     on_event: Listener | None,
 ) -> RunResult[Any]:
-    message = None if isinstance(input, RunState) else json.dumps(_message(input).to_dict()).encode()
+    message = None if isinstance(input, RunState) else _written(_message(input))
     named = None if session is None else session_id(session)
     state = input._core if isinstance(input, RunState) else None
     agent = task.agent
@@ -291,6 +292,12 @@ def _message(input: str | ChatMessage | RunState) -> ChatMessage:
         input.check()
         return input
     raise TypeError(f"the input of a run is a str, a ChatMessage or a RunState, got {type(input).__name__}")
+
+
+def _written(message: ChatMessage) -> bytes:
+    text = json.dumps(message.to_dict(), ensure_ascii=False)
+    check_text("the message", text)
+    return text.encode()
 
 
 def _refuse_inside(name: str) -> None:

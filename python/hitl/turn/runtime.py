@@ -25,7 +25,7 @@ from hitl.errors import HitlError, Parked, ToolRejected
 from hitl.journal.account import Limits, RuleChanges, usage_of
 from hitl.journal.error_codec import encode_error
 from hitl.journal.ports import TurnPort
-from hitl.messages import ChatMessage
+from hitl.messages import ChatMessage, sendable
 from hitl.turn import bodies, questions
 from hitl.turn.holding import DEFAULT_HOLD
 from hitl.turn.naming import StepNames
@@ -424,7 +424,7 @@ class Turn:
         if step is None:
             raise RuntimeError("delta() called outside a step")
         if not self.closed:
-            self.port.delta(step.shown_as, step.attempt, delta)
+            self.port.delta(step.shown_as, step.attempt, sendable(delta))
 
     # -- questions ------------------------------------------------------------------------------------------------
 

@@ -106,6 +106,34 @@ async def test_and_for_python_the_copy_of_that_json(make: Callable[[], object], 
     assert await LocalTurn().run(look.call) == plain
 
 
+def raising() -> object:
+    raise FileNotFoundError("report\udcff.txt")
+
+
+@dataclass
+class File:
+    name: str
+
+
+@pytest.mark.parametrize(
+    ("make", "told"),
+    [
+        (lambda: "report\udcff.txt", "report\ufffd.txt"),
+        (lambda: ["report\udcff.txt"], '["report\ufffd.txt"]'),
+        (
+            lambda: {"report\udcff.txt": float("nan"), "of": (File("\ud83d\ude00"), b"\xff")},
+            '{"report\ufffd.txt":"NaN","of":[{"name":"\U0001f600"},"_w=="]}',
+        ),
+        (raising, '{"error": "FileNotFoundError: report\ufffd.txt"}'),
+    ],
+)
+async def test_the_name_of_a_file_that_is_no_utf_8_is_told_as_far_as_it_is(
+    make: Callable[[], object], told: str
+) -> None:
+    payments = Payments(make)
+    assert (await payments.told(), payments.paid) == (told, 1)
+
+
 @pytest.mark.parametrize("make", NOT_STORED)
 async def test_where_there_is_no_json_the_model_is_told_that_the_tool_ran(make: Callable[[], object]) -> None:
     payments = Payments(make)

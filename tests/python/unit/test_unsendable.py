@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 import hitl
-from hitl import ChatMessage, ErrorResult, interrupt, step
+from hitl import ChatMessage, ErrorResult, ReActAgent, interrupt, step
 from hitl.journal.ports import InterruptRequest, PendingTimer, StepIdentity
+from hitl.testing import ScriptedChatClient
 from hitl.turn.runtime import current_turn
 from tests.python.support.local import PENDING, Journal, LocalPort, LocalTurn
 from tests.python.unit.conditions import until_waiting
@@ -178,3 +179,16 @@ async def test_a_run_that_asks_so_once_it_was_answered_ends_with_that() -> None:
     ended = await hitl.run(ask_about_files, paused.state.answer(paused.interrupts[0], True))
     assert isinstance(ended, ErrorResult)
     assert "lone surrogate" in ended.error
+
+
+async def test_what_a_model_says_is_kept_as_far_as_it_is_text() -> None:
+    said = ScriptedChatClient([{"content": "a\ud83d\ude00b\ud83dc"}])
+    stream = hitl.stream(ReActAgent(said, "scripted"), "go")
+    heard = [event.delta["content"] async for event in stream if event.delta]
+    assert stream.result.error is None
+    assert "".join(heard) == stream.result.output == "a\U0001f600b\ufffdc"
+
+
+async def test_a_run_takes_no_message_that_is_none() -> None:
+    with pytest.raises(ValueError, match="^the message holds a lone surrogate, which UTF-8 cannot carry"):
+        await hitl.run(ask_about_files, NO_TEXT)
