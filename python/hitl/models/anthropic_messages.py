@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from hitl.models.chat_client import ModelReply, ModelRequest
-from hitl.models.provider import ProviderClient, plain, read_stream, together, traced
+from hitl.models.provider import ProviderClient, read_stream, read_whole, reading, together, traced
 
 if TYPE_CHECKING:
     from anthropic import AsyncAnthropic
@@ -87,18 +87,12 @@ class AnthropicChatClient(ProviderClient["AsyncAnthropic"]):
         }
         if not self._stream:
             # With a time-out of its own the package makes no guess whether the reply may take too long to wait for.
-            builder.add_message(plain(await client.messages.create(**asked, timeout=client.timeout)))
+            await read_whole(client.messages.create(**asked, timeout=client.timeout), builder.add_message)
+        else:
+            async with await client.messages.create(**asked, stream=True) as stream:
+                await read_stream(stream, builder.add_event, request.on_delta)
+        with reading():
             return builder.finish()
-        on_delta = request.on_delta
-
-        def take(event: dict[str, Any]) -> None:
-            for delta in builder.add_event(event):
-                if on_delta is not None:
-                    on_delta(delta)
-
-        async with await client.messages.create(**asked, stream=True) as stream:
-            await read_stream(stream, take)
-        return builder.finish()
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
         # Late: see prepare().

@@ -261,9 +261,9 @@ class MessageBuilder:
             if finish == "content_filter" or (finish == "length" and is_last and not _is_whole(written, block)):
                 return []
             call: ToolCall = {
-                "id": block.get("id") or f"call_{uuid.uuid4().hex}",
+                "id": str(block.get("id") or f"call_{uuid.uuid4().hex}"),
                 "type": "function",
-                "function": {"name": block.get("name") or "", "arguments": arguments},
+                "function": {"name": str(block.get("name") or ""), "arguments": arguments},
             }
             return [Part("call", call=call)]
         if written:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from hitl.models.chat_client import ModelReply, ModelRequest
 from hitl.models.openai_package import OpenAIPackageClient
 from hitl.models.provider import ModelNotConfigured as ModelNotConfigured
-from hitl.models.provider import plain, read_stream, traced
+from hitl.models.provider import read_stream, read_whole, reading, traced
 
 TOKEN_LIMITS = ("max_tokens", "max_completion_tokens")
 """The two names that the limit of a reply has."""
@@ -57,19 +57,13 @@ class OpenAIChatClient(OpenAIPackageClient):
         body |= traced()
         builder = ReplyBuilder()
         if request.on_delta is None or not self._stream:
-            completion = await client.chat.completions.create(**body)
-            builder.add_completion(plain(completion))
+            await read_whole(client.chat.completions.create(**body), builder.add_completion)
+        else:
+            body |= {"stream": True, "stream_options": {"include_usage": True}}
+            async with await client.chat.completions.create(**body) as stream:
+                await read_stream(stream, builder.add_chunk, request.on_delta)
+        with reading():
             return builder.finish()
-        body |= {"stream": True, "stream_options": {"include_usage": True}}
-        on_delta = request.on_delta
-
-        def take(chunk: dict[str, Any]) -> None:
-            for delta in builder.add_chunk(chunk):
-                on_delta(delta)
-
-        async with await client.chat.completions.create(**body) as stream:
-            await read_stream(stream, take)
-        return builder.finish()
 
 
 class OpenRouterChatClient(OpenAIChatClient):

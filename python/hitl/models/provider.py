@@ -8,19 +8,22 @@ from __future__ import annotations
 import asyncio
 import os
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
 from json import JSONDecodeError
 from typing import Any, ClassVar, Generic, TypeVar
 
 from hitl.errors import HitlError
-from hitl.models.chat_client import ModelReply, ModelRequest
+from hitl.models.chat_client import Delta, ModelReply, ModelRequest
 from hitl.models.recording import DEFAULT_RETRIES, ask_in_place, record_model_call, turn_to_record_in
 from hitl.turn.places import place_var
 from hitl.turn.retrying import Transient, check_retries, is_transient, try_var
 from hitl.turn.watching import outgoing_headers
+
+_EXCERPT = 80
+"""Characters that are shown of what is no reply."""
 
 Connection = TypeVar("Connection")
 """The package's own asynchronous client."""
@@ -199,11 +202,40 @@ def traced() -> dict[str, Any]:
     return {"extra_headers": headers} if headers else {}
 
 
-async def read_stream(stream: Any, take: Callable[[dict[str, Any]], None]) -> None:
-    """Hand every event of a package's stream on, as a dictionary; `IncompleteReply` where one is no JSON."""
+@contextmanager
+def reading(what: str = "reply") -> Iterator[None]:
+    """In this block something that a model's server has sent is taken apart: `IncompleteReply` where it is not of the
+    API's form, whatever is wrong with it."""
+    try:
+        yield
+    except HitlError:
+        raise
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        raise _unreadable(what, error) from error
+
+
+def _unreadable(what: str, error: Exception) -> HitlError:
     # Late: see prepare().
     from hitl.models.replies import IncompleteReply
 
+    return IncompleteReply(f"the model's {what} cannot be read: {type(error).__name__}: {error}")
+
+
+async def read_whole(asked: Awaitable[Any], add: Callable[[dict[str, Any]], object]) -> None:
+    """Hand a response that a package does not stream on, as a dictionary; `IncompleteReply` for one that is none."""
+    try:
+        response = await asked
+    except (JSONDecodeError, UnicodeDecodeError) as error:
+        raise _unreadable("reply", error) from error
+    with reading():
+        add(_plain(response))
+
+
+async def read_stream(
+    stream: Any, add: Callable[[dict[str, Any]], list[Delta]], on_delta: Callable[[Delta], None] | None
+) -> None:
+    """Hand every event of a package's stream on, as a dictionary, and what is new for a reader to the reader;
+    `IncompleteReply` where one is none."""
     events = aiter(stream)
     while True:
         try:
@@ -211,12 +243,24 @@ async def read_stream(stream: Any, take: Callable[[dict[str, Any]], None]) -> No
         except StopAsyncIteration:
             return
         except (JSONDecodeError, UnicodeDecodeError) as error:
-            raise IncompleteReply(f"the model's stream cannot be read: {error}") from error
-        take(plain(event))
+            raise _unreadable("stream", error) from error
+        with reading("stream"):
+            deltas = add(_plain(event))
+        for delta in deltas if on_delta is not None else ():
+            on_delta(delta)
 
 
-def plain(model: Any) -> dict[str, Any]:
+def _plain(model: Any) -> dict[str, Any]:
     """A response of a package as dictionaries, with the members it has no field for."""
+    if not hasattr(model, "to_dict"):  # what is no JSON object the packages hand on as it is
+        # Late: see prepare().
+        from hitl.models.replies import IncompleteReply
+
+        text = str(model)
+        excerpt = text if len(text) <= _EXCERPT else f"{text[:_EXCERPT]}..."
+        raise IncompleteReply(
+            f"the model's server sent no JSON object, but {excerpt!r}\n\nhint: see whether base_url is where its API is"
+        )
     members: dict[str, Any] = model.to_dict(warnings=False)
     return members
 

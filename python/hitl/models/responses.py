@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from hitl.models.chat_client import ModelReply, ModelRequest
 from hitl.models.openai_package import OpenAIPackageClient
-from hitl.models.provider import plain, read_stream, together, traced
+from hitl.models.provider import read_stream, read_whole, reading, together, traced
 
 if TYPE_CHECKING:
     from openai import AsyncOpenAI
@@ -48,16 +48,10 @@ class OpenAIResponsesClient(OpenAIPackageClient):
         builder = ResponseBuilder()
         asked: dict[str, Any] = {"model": request.model, "extra_body": body, **traced()}
         if request.on_delta is None or not self._stream:
-            builder.add_response(plain(await client.responses.create(**asked)))
-            return self._finished(client, builder)
-        on_delta = request.on_delta
-
-        def take(event: dict[str, Any]) -> None:
-            for delta in builder.add_event(event):
-                on_delta(delta)
-
-        async with await client.responses.create(**asked, stream=True) as stream:
-            await read_stream(stream, take)
+            await read_whole(client.responses.create(**asked), builder.add_response)
+        else:
+            async with await client.responses.create(**asked, stream=True) as stream:
+                await read_stream(stream, builder.add_event, request.on_delta)
         return self._finished(client, builder)
 
     def _body(self, request: ModelRequest) -> dict[str, Any]:
@@ -80,7 +74,8 @@ class OpenAIResponsesClient(OpenAIPackageClient):
 
     def _finished(self, client: AsyncOpenAI, builder: ResponseBuilder) -> ModelReply:
         if builder.failure is None:
-            return builder.finish()
+            with reading():
+                return builder.finish()
         from httpx2 import Request
         from openai import APIError
 

@@ -16,7 +16,7 @@ from hitl.model_settings import TOOL_CHOICES, InvalidSettings, ModelSettings, to
 from hitl.models.attached import in_the_form_of_its_role, is_pdf, is_shown_image, text_of
 from hitl.models.chat_client import Delta, ModelReply, ResponseFormat
 from hitl.models.replies import IncompleteReply, Part, keep_parts, parts_of
-from hitl.models.wire import strict_schema
+from hitl.models.wire import arguments_of, strict_schema
 
 PROVIDER = "openai.responses"
 """What of a reply only this API can read is kept under this name."""
@@ -216,9 +216,9 @@ def _thoughts(item: Mapping[str, Any]) -> list[str]:
 
 def _call(item: Mapping[str, Any]) -> ToolCall:
     return {
-        "id": item.get("call_id") or f"call_{uuid.uuid4().hex}",
+        "id": str(item.get("call_id") or f"call_{uuid.uuid4().hex}"),
         "type": "function",
-        "function": {"name": item.get("name") or "", "arguments": item.get("arguments") or ""},
+        "function": {"name": str(item.get("name") or ""), "arguments": arguments_of(item.get("arguments") or "")},
     }
 
 

@@ -185,10 +185,11 @@ class ReplyBuilder:
     def _add_message(self, part: Mapping[str, Any]) -> list[Delta]:
         deltas: list[Delta] = []
         # A refusal is the model's answer too; it only comes under another name.
-        if content := part.get("content") or part.get("refusal"):
+        content, thought = _parted(part.get("content") or part.get("refusal") or "")
+        if content:
             self._content.append(content)
             deltas.append({"content": content})
-        if reasoning := part.get("reasoning") or part.get("reasoning_content"):
+        if reasoning := part.get("reasoning") or part.get("reasoning_content") or thought:
             self._reasoning.append(reasoning)
             deltas.append({"reasoning": reasoning})
         for detail in part.get("reasoning_details") or []:
@@ -226,8 +227,7 @@ class ReplyBuilder:
             known["name"] += name
         arguments = function.get("arguments")
         if arguments is not None:
-            # The format says a string; a few servers send the object itself.
-            known["arguments"].append(arguments if isinstance(arguments, str) else _dump(arguments))
+            known["arguments"].append(arguments_of(arguments))
 
     def finish(self) -> ModelReply:
         """The whole reply; `IncompleteReply` when the model never said that it was done."""
@@ -237,7 +237,7 @@ class ReplyBuilder:
             raise IncompleteReply("the model's provider broke off the reply")
         calls: list[ToolCall] = [
             {
-                "id": call["id"] or f"call_{uuid.uuid4().hex}",
+                "id": str(call["id"] or f"call_{uuid.uuid4().hex}"),
                 "type": "function",
                 "function": {"name": call["name"], "arguments": "".join(call["arguments"])},
             }
@@ -253,10 +253,22 @@ class ReplyBuilder:
         return ModelReply(message, self._usage, self._finish_reason)
 
 
-def _dump(value: object) -> str:
+def _parted(content: str | list[Any]) -> tuple[str, str]:
+    """Text, and what was thought: the format says a string, and servers whose models think send a list of both."""
+    if isinstance(content, str):
+        return content, ""
+    thoughts = [text for part in content if part["type"] == "thinking" for text in part["thinking"]]
+    said = ["".join(each["text"] for each in parts if each["type"] == "text") for parts in (content, thoughts)]
+    return said[0], said[1]
+
+
+def arguments_of(given: object) -> str:
+    """The arguments of a call: the format says a string, and a few servers send the object itself."""
+    if isinstance(given, str):
+        return given
     import json
 
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(given, ensure_ascii=False)
 
 
 def read_usage(usage: Mapping[str, Any]) -> dict[str, float]:

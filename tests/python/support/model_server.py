@@ -39,6 +39,14 @@ class Stream:
 
 
 @dataclass
+class Body:
+    """A response as it is, whatever was asked for."""
+
+    text: str
+    kind: str = "application/json"
+
+
+@dataclass
 class Received:
     path: str
     headers: dict[str, str]
@@ -111,6 +119,8 @@ class ModelServer:
             handler.close_connection = True
         elif isinstance(reply, Failure):
             send(handler, reply.status, json.dumps(self.error(reply)).encode(), "application/json", reply.headers)
+        elif isinstance(reply, Body):
+            send(handler, 200, reply.text.encode(), reply.kind, {})
         elif body.get("stream"):
             stream = reply if isinstance(reply, Stream) else Stream(self.events(reply, body))
             said = "".join(stream.events).encode()
