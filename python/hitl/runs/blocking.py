@@ -142,7 +142,7 @@ class SyncRunStream(Generic[OutputT]):
 
     @property
     def result(self) -> RunResult[OutputT]:
-        """How the run came out; RuntimeError while it has not."""
+        """How the run came out; RuntimeError while it has not, and for one that was stopped before."""
         return self._stream.result
 
     @property

@@ -86,17 +86,20 @@ class RunStream(Generic[OutputT]):
         self._events: deque[RunEvent] = deque()
         self._news = asyncio.Event()
         self._task: asyncio.Task[RunResult[OutputT]] | None = None
+        self._is_closed = False
 
     def __aiter__(self) -> RunStream[OutputT]:
         return self
 
     async def __anext__(self) -> RunEvent:
-        if self._task is None:
+        if self._task is None and not self._is_closed:
             agent, input, options = self._begin
             running = run_with(agent, input, **options, on_event=self._heard)
             self._task = asyncio.get_running_loop().create_task(running, name="hitl stream")
             self._task.add_done_callback(lambda _: self._news.set())
         while not self._events:
+            if self._task is None or self._is_stopped:
+                raise StopAsyncIteration
             if self._task.done():
                 self._task.result()
                 raise StopAsyncIteration
@@ -112,13 +115,21 @@ class RunStream(Generic[OutputT]):
 
     async def aclose(self) -> None:
         """Stop the run, if it goes on."""
+        self._is_closed = True
         if self._task is not None and not self._task.done():
             self._task.cancel()
             await asyncio.wait([self._task])
 
     @property
+    def _is_stopped(self) -> bool:
+        """Whether ``aclose`` has ended the run. Whoever asks is not cancelled with it."""
+        return self._is_closed and self._task is not None and self._task.cancelled()
+
+    @property
     def result(self) -> RunResult[OutputT]:
-        """How the run came out; RuntimeError while it has not."""
+        """How the run came out; RuntimeError while it has not, and for one that was stopped before."""
+        if self._is_stopped:
+            raise RuntimeError("the stream was closed before its run had come to an end, so there is no result")
         if self._task is None or not self._task.done():
             raise RuntimeError("the stream has not come to its end; iterate it first")
         return self._task.result()

@@ -54,7 +54,7 @@ def test_leaving_the_block_of_a_stream_stops_the_run() -> None:
         with pytest.raises(RuntimeError, match="iterate it first"):
             _ = stream.result
     assert stopped == [True]
-    with pytest.raises(asyncio.CancelledError):
+    with pytest.raises(RuntimeError, match="was closed before its run had come to an end"):
         _ = stream.result
 
 

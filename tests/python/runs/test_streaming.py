@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 import hitl
+from hitl import ChatMessage
 from tests.python.runs.support import Files
 
 
@@ -52,3 +55,31 @@ async def test_leaving_the_block_stops_the_run() -> None:
         async for _ in stream:
             break
     assert files.deleted == []
+
+
+async def forever(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+    await asyncio.Event().wait()
+    return message, state
+
+
+async def test_a_stream_that_is_closed_has_an_end_and_no_result() -> None:
+    async with hitl.stream(forever, "go") as stream:
+        async for _ in stream:
+            break
+    # Not a CancelledError: whoever asks would be taken for cancelled.
+    with pytest.raises(RuntimeError, match="was closed before its run had come to an end"):
+        _ = stream.result
+    assert [event.type async for event in stream] == []
+
+
+async def test_a_stream_that_is_closed_before_it_began_begins_no_run() -> None:
+    stream = hitl.stream(forever, "go")
+    await stream.aclose()
+    assert [event.type async for event in stream] == []
+
+
+async def test_what_came_before_a_stream_was_closed_is_still_told() -> None:
+    stream = hitl.stream(Files().agent("/a"), "clean up")
+    first = [event.type async for event in stream]
+    await stream.aclose()
+    assert (first[-1], stream.result.status) == ("session.interrupted", "interrupted")
