@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
@@ -84,9 +85,9 @@ async def run(
     An agent that fails is a result with the status ``error``. Raised are: RunInterrupted for a message to a session
     whose last turn is not over (its ``state`` is that turn), AlreadyResumed for a state whose turn has gone on since,
     RunStateError for the text of one that lives in a store, without it (``run_state_store_missing``), and for a state
-    of another session (``run_state_other_session``), StoreError, and TypeError for wrong arguments and for a context
-    that cannot be kept. A cancelled call cancels the agent; in a store its turn stays open, to be taken up again with
-    ``RunState.from_store``.
+    of another session (``run_state_other_session``), StoreError, TypeError or ValueError for wrong arguments, and
+    TypeError for a context that cannot be kept. A cancelled call cancels the agent; in a store its turn stays open, to
+    be taken up again with ``RunState.from_store``.
 
     Example:
         result = await hitl.run(agent, "delete the old logs file", store="sqlite:runs.db", session="customer 7")
@@ -126,6 +127,8 @@ async def run_with(
 ) -> RunResult[Any]:
     """See ``run``; ``on_event`` hears name and data (JSON) of what happens meanwhile."""
     _refuse_inside("run")
+    _check_seconds("hold", hold)
+    _check_seconds("replay_timeout", replay_timeout)
     state = input if isinstance(input, RunState) else None
     if state is not None:
         store = _where(state, store, session)
@@ -298,6 +301,13 @@ def _written(message: ChatMessage) -> bytes:
     text = json.dumps(message.to_dict(), ensure_ascii=False)
     check_text("the message", text)
     return text.encode()
+
+
+def _check_seconds(option: str, given: object) -> None:
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise TypeError(f"hitl.run() {option} is a number of seconds, got {given!r}")
+    if not 0 <= given < math.inf:
+        raise ValueError(f"hitl.run() {option} must be 0 seconds or more, got {given!r}")
 
 
 def _refuse_inside(name: str) -> None:

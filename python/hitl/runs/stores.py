@@ -121,6 +121,9 @@ def home_of(given: Store | str | os.PathLike[str] | None, opened: _core.RunStore
 
 def session_id(name: str) -> str:
     """The id of a session that the program calls ``name``: that, where it is a UUID, else one made from it."""
+    given: object = name
+    if not isinstance(given, str):
+        raise TypeError(f"session must be a str, got {type(given).__name__}")
     if not name:
         raise ValueError("session must not be empty")
     try:

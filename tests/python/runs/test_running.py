@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,16 @@ async def test_a_failing_agent_is_a_result() -> None:
     assert (result.status, result.error, result.error_code) == ("error", "LookupError: no such thing", "agent_error")
     assert isinstance(result.exception, LookupError)
     assert (result.output, result.state) == (None, None)
+
+
+@pytest.mark.parametrize("option", ["hold", "replay_timeout"])
+@pytest.mark.parametrize(
+    ("given", "kind"),
+    [("60", TypeError), (None, TypeError), (True, TypeError), (-1, ValueError), (math.nan, ValueError)],
+)
+async def test_a_time_that_is_none_is_refused(option: str, given: Any, kind: type[Exception]) -> None:
+    with pytest.raises(kind, match=rf"hitl\.run\(\) {option} (is a number of seconds|must be 0 seconds or more), got"):
+        await hitl.run(echo, "hello", **{option: given})  # type: ignore[misc]  # that is wrong
 
 
 def test_without_a_loop_it_blocks() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import uuid
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -226,6 +227,13 @@ async def test_a_session_beside_a_state_has_to_be_its_own(tmp_path: Path) -> Non
 async def test_a_session_beside_a_state_may_be_its_id(tmp_path: Path) -> None:
     agent, state = await ask(Files(), tmp_path / "runs.db")
     assert (await hitl.run(agent, approved(state), session=state.session_id)).output == "done"
+
+
+@pytest.mark.parametrize("given", [7, b"customer 7", uuid.uuid4()])
+async def test_the_name_of_a_session_is_text(given: Any) -> None:
+    files = Files()
+    with pytest.raises(TypeError, match="session must be a str, got"):
+        await hitl.run(files.agent("/a"), "clean up", store="memory", session=given)
 
 
 async def test_a_session_beside_a_message_needs_a_store() -> None:
