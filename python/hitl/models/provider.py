@@ -246,8 +246,9 @@ async def read_stream(
             raise _unreadable("stream", error) from error
         with reading("stream"):
             deltas = add(_plain(event))
-        for delta in deltas if on_delta is not None else ():
-            on_delta(delta)
+        if on_delta is not None:
+            for delta in deltas:
+                on_delta(delta)
 
 
 def _plain(model: Any) -> dict[str, Any]:
