@@ -110,7 +110,7 @@ class ToolBox:
             if task is not None and task.cancelling():
                 raise
             content = error_content(RuntimeError("the tool cancelled itself"))
-        except Exception as error:  # noqa: BLE001  (whatever a tool raises is the model's to read)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever a tool raises is the model's to read)
             logger.debug("tool %s failed with %s", name, type(error).__name__)
             content = error_content(error)
         if ready is not None and ready.note is not None:

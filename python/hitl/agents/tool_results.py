@@ -11,7 +11,7 @@ from hitl.journal.inner_attachments import attachments_in, with_attachments
 from hitl.messages import sendable
 
 
-def error_content(error: Exception) -> str:
+def error_content(error: Exception | SystemExit) -> str:
     """`{"error": ...}`: our own errors speak for themselves, others with their class."""
     text = str(error)
     if not isinstance(error, HitlError):

@@ -152,15 +152,21 @@ async def test_calls_that_share_an_id_do_not_run_and_leave_a_history_that_provid
         (FileNotFoundError(2, "No such file", "/x"), "FileNotFoundError: [Errno 2] No such file: '/x'"),
         (KeyError("k"), "KeyError: 'k'"),
         (ValueError(), "ValueError"),
+        # As many a command line does: it would fly out of the loop, and end the program that runs the agent.
+        (SystemExit(2), "SystemExit: 2"),
     ],
 )
-async def test_what_a_tool_raises_is_a_tool_error(raised: Exception, text: str) -> None:
-    @tool
-    async def fail() -> None:
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_what_a_tool_raises_is_a_tool_error(raised: BaseException, text: str, is_async: bool) -> None:
+    def fail() -> None:
         raise raised
 
+    async def fail_async() -> None:
+        fail()
+
+    made = tool(fail_async if is_async else fail, name="fail")
     client = ScriptedChatClient([calls({"name": "fail"}), {"content": "ok"}])
-    result = await run_locally(ReActAgent(client=client, tools=[fail]), "go")
+    result = await run_locally(ReActAgent(client=client, tools=[made]), "go")
     assert errors(result.state) == [text]
 
 
