@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import inspect
 import json
 import logging
 from collections.abc import Mapping
@@ -393,7 +394,9 @@ async def _run(call: ReadyCall) -> Any:
             _check_digest(tool, arguments, call.digest)
         function = tool.bind(arguments, make_context(turn, call.tool_call_id, source, is_call=True))
         async with limit(tool.timeout, tool.name):
-            return await invoke(turn, function)
+            value = await invoke(turn, function)
+            # What a generator does it does here, in a thread and within the tool's time, and not when it is stored.
+            return await invoke(turn, list, value) if turn is not None and inspect.isgenerator(value) else value
 
     with permitted():
         return await as_step(

@@ -142,7 +142,13 @@ class Signature(NamedTuple):
 
 
 def read_signature(function: Callable[..., Any]) -> Signature:
-    """The parameters of `function`; `TypeError` for those a model cannot fill in."""
+    """The parameters of `function`; `TypeError` for those a model cannot fill in, and for what returns no result."""
+    call = getattr(function, "__call__", None)  # noqa: B004  (an object with an async __call__)
+    if inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(call):
+        label = getattr(function, "__name__", function)
+        raise TypeError(
+            f"tool {label!r} is an async generator, which nobody would iterate\n\nhint: return a list of what it yields"
+        )
     parameters = []
     takes_any = False
     for index, parameter in enumerate(inspect.signature(function).parameters.values()):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import functools
 import threading
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 
-from hitl import ChatMessage, ReActAgent, RunContext, Tool, ToolRejected, tool
+from hitl import ChatMessage, ReActAgent, RunContext, Tool, ToolRejected, hooks, requires_approval, step, tool
 from hitl.testing import ScriptedChatClient
 from hitl.tools.schema import InvalidArguments
 from tests.python.support.local import LocalTurn, run_locally
@@ -271,3 +272,60 @@ async def test_only_a_call_has_an_idempotency_key() -> None:
     await run_locally(agent, "go", answers=lambda asked: {"type": "approve"})
     assert keys.pop("call") is not None
     assert keys == {"policy": None, "description": None, "prompt": None, "history": None}
+
+
+async def test_what_a_generator_does_is_the_tool_s_own_work() -> None:
+    threads: list[threading.Thread] = []
+
+    @tool
+    def rows() -> Iterator[int]:
+        for number in range(3):
+            threads.append(threading.current_thread())
+            yield step.sync(abs, -number)
+
+    assert await LocalTurn().run(rows.call) == [0, 1, 2]
+    # It was made to yield when its result was stored: on the event loop, outside of the tool's time and step.
+    assert threading.main_thread() not in threads
+
+
+async def test_and_has_to_be_done_in_its_time() -> None:
+    over = threading.Event()
+
+    @tool(timeout=0.05)
+    def rows() -> Iterator[int]:
+        over.wait()
+        yield 1
+
+    with pytest.raises(TimeoutError, match="rows took longer than 0.05 s"):
+        await LocalTurn().run(rows.call)
+    over.set()
+
+
+class Stream:
+    async def __call__(self) -> AsyncIterator[int]:
+        yield 1
+
+
+async def stream() -> AsyncIterator[int]:
+    """Nobody would iterate it: its body would never run, and the model be told of an object."""
+    yield 1
+
+
+@pytest.mark.parametrize("make", [tool, hooks.tool, requires_approval])
+@pytest.mark.parametrize("function", [stream, functools.partial(stream)])
+def test_an_async_generator_is_no_tool(make: Any, function: Any) -> None:
+    with pytest.raises(TypeError, match="(?s)is an async generator, which nobody would iterate.*return a list"):
+        make(function)
+
+
+def test_nor_is_an_object_that_is_called_as_one() -> None:
+    with pytest.raises(TypeError, match="is an async generator"):
+        tool(Stream(), name="stream")
+
+
+def test_nor_is_one_that_takes_the_context_of_hooks() -> None:
+    async def asks(context: hooks.ToolContext) -> AsyncIterator[int]:
+        yield 1
+
+    with pytest.raises(TypeError, match="is an async generator"):
+        hooks.tool(context="context")(asks)
