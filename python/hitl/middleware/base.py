@@ -33,8 +33,8 @@ class AgentMiddleware:
 
     Example:
         class Short(AgentMiddleware):
-            def wrap_model_call(self, request: Any, handler: Any) -> Any:
-                return handler(request.override(messages=request.messages[-20:]))
+            def wrap_model_call(self, request: ModelRequest, handler: Callable[..., ModelReply]) -> ModelReply:
+                return handler(replace(request, messages=request.messages[-20:]))
 
         agent = ReActAgent(middleware=[Short()])
     """

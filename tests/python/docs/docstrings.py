@@ -116,7 +116,8 @@ def public() -> list[Public]:
 
 PREAMBLE = """
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import hitl
