@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, NoReturn
 
+from hitl.driver.running import context_of, why_it_ended
 from hitl.driver.shapes import LoadedAgent
 from hitl.errors import UnreadableJournal
 from hitl.journal.ports import Holder, PendingTimer, StepIdentity, Wake
@@ -103,6 +104,7 @@ async def _check(agent: LoadedAgent, waiting: OpenTurn, code: str, patience: flo
             turn_id=waiting.turn_id,
             session_id=waiting.session_id,
             agent=agent.name,
+            context=context_of(waiting.journal),
             resources=agent.resources,
             resources_are_given=agent.resources_are_given,
             journal=waiting.journal,
@@ -119,10 +121,12 @@ async def _check(agent: LoadedAgent, waiting: OpenTurn, code: str, patience: flo
     await asyncio.wait(endings, timeout=patience, return_when=asyncio.FIRST_COMPLETED)
     verdict.warnings, verdict.unchecked = port.warnings, turn.unchecked
     failure = turn.failure.result() if turn.failure.done() else None
+    raised = task.exception() if task.done() and not task.cancelled() else None
     if failure is None and task.done():
         failure = turn.order.returned()
     if failure is not None:
         _failed(verdict, failure)
+        verdict.error = f"{verdict.error}{why_it_ended(failure, raised)}"
     elif not (task.done() or port.stands.done()):
         verdict.error = f"it did not come to where it stands within {patience:g} s: it waits for raw I/O, or computes"
         verdict.code = "replay_timeout"

@@ -78,7 +78,7 @@ class RunningTurn:
             turn_id=frame["turn"],
             session_id=frame["session_id"],
             agent=agent.name,
-            context=_context(frame["journal"]) if context is None else context,
+            context=context_of(frame["journal"]) if context is None else context,
             resources=agent.resources,
             resources_are_given=agent.resources_are_given,
             max_payload=frame.get("max_payload", DEFAULT_MAX_PAYLOAD),
@@ -224,6 +224,7 @@ class RunningTurn:
         """A failure. Where the code asks for something else than the journal holds, that may be a framework's code: its
         version is told."""
         described = describe_error(failure)
+        described["message"] += why_it_ended(failure, self._raised)
         distribution = getattr(self._agent.target, "distribution", None)
         if isinstance(failure, ReplayMismatch) and distribution is not None:
             # Late: it takes longer to import than a turn may wait, and is for errors only.
@@ -268,8 +269,9 @@ class RunningTurn:
         return error
 
 
-def _context(journal: list[dict[str, Any]]) -> Any:
-    """The context of a run that was begun elsewhere, as it was at its last pause."""
+def context_of(journal: list[dict[str, Any]]) -> Any:
+    """The context of a run that was begun elsewhere, as it was at its last pause; UnreadableJournal where it cannot be
+    made."""
     for entry in reversed(journal):
         if entry["entry"] == "pause" and entry.get("context") is not None:
             try:
@@ -277,6 +279,14 @@ def _context(journal: list[dict[str, Any]]) -> Any:
             except Exception as error:
                 raise UnreadableJournal(f"the context of the run cannot be made here: {error}") from error
     return None
+
+
+def why_it_ended(failure: BaseException, raised: BaseException | None) -> str:
+    """What is to be said beside a failure of an agent that asks for nothing more because it ``raised`` something."""
+    if not isinstance(failure, ReplayMismatch) or raised is None or isinstance(raised, asyncio.CancelledError):
+        return ""
+    described = describe_error(raised)
+    return f"\n\nthe agent raised {described['type']}: {described['message']}"
 
 
 def unopened(turn_id: str, error: Exception) -> Frame:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx2 as httpx
 import pytest
 
 from hitl import Server
@@ -174,6 +175,47 @@ def test_an_edited_prompt_is_a_warning_and_the_insides_of_a_tool_are_left_out() 
     (turn,) = checked.report["turns"]
     assert len(turn["warnings"]) == 1
     assert turn["unchecked"] == ["tool ask_back"]
+
+
+TELLER = """
+import hitl
+from hitl import ReActAgent, tool
+from hitl.testing import ScriptedChatClient
+
+class Named:
+    def before_model(self, state, runtime):
+        state["user"] = runtime.context["user"]  # between the steps
+
+@tool(requires_approval=True)
+async def pay(cents: int) -> str:
+    return f"paid {cents}"
+
+client = ScriptedChatClient([{"tool_calls": [{"name": "pay", "args": {"cents": 5}}]}, {"content": "Done."}])
+agent = ReActAgent(client, "m", tools=[pay], middleware=[Named()])
+if __name__ == "__main__":
+    print(hitl.run_sync(agent, "go", context={"user": "ada"}).state.to_string(key="k" * 32))
+"""
+
+
+def test_a_run_that_was_taken_in_is_checked_with_the_context_that_it_came_with() -> None:
+    write("teller", TELLER)
+    made = subprocess.run([PYTHON, "teller.py"], check=True, env=environment(), capture_output=True, text=True)
+    with serve("teller:agent", allow_import=True, state_key="k" * 32) as server, Client(server.url) as client:
+        taken = httpx.post(f"{server.url}/sessions", json={"run_state": json.loads(made.stdout)})
+        assert client.wait(taken.json()["session_id"]).status == "interrupted", taken.text
+    checked = check(agent="teller:agent")
+    assert (checked.code, checked.verdicts) == (0, ["goes on"]), checked.report
+
+
+def test_what_an_agent_raises_in_a_replay_is_told() -> None:
+    leave_asking()
+    edit("shop", ("price = await step(quote, message.content)", "price = message.cents"))
+    checked = check()
+    assert checked.code == 1
+    [turn] = checked.report["turns"]
+    assert turn["error_code"] == "replay_mismatch"
+    assert turn["error"].endswith("the agent raised AttributeError: 'ChatMessage' object has no attribute 'cents'")
+    assert "never retrieved" not in checked.errors
 
 
 def test_a_failed_turn_is_checked_as_a_retry_would_find_it() -> None:

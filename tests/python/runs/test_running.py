@@ -211,6 +211,21 @@ async def test_a_value_that_nests_too_deeply_fails_its_step() -> None:
     assert "nested too deeply" in result.error
 
 
+async def test_code_that_raises_before_it_asks_again_says_what_it_raised() -> None:
+    async def asks(message: ChatMessage, state: list[ChatMessage]) -> Any:
+        return await interrupt({"type": "confirm"})
+
+    async def raises(message: ChatMessage, state: list[ChatMessage]) -> Any:
+        raise LookupError("no such table")
+
+    paused = await hitl.run(asks, "go")
+    assert paused.state is not None
+    failed = await hitl.run(raises, paused.state.answer(paused.interrupts[0], True))
+    assert failed.error_code == "replay_mismatch"
+    assert (failed.error or "").endswith("\n\nthe agent raised LookupError: no such table")
+    assert failed.state is not None
+
+
 def asking(version: str) -> Any:
     @hitl.agent(pin=True, version=version)
     async def asks(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
