@@ -170,8 +170,8 @@ class ReActAgent(Participant, DeclaringAgent, Generic[OutputT]):
         if output_type is not str and response_format is not None:
             raise TypeError("ReActAgent: response_format is the old name of output_type; give one of them")
         check_retries("ReActAgent", retries, "suspend" if transient is None else transient)
-        if timeout is not None and not (timeout > 0 and math.isfinite(timeout)):
-            raise ValueError(f"ReActAgent: timeout must be more than 0 seconds, got {timeout!r}")
+        if timeout is not None:
+            _check_seconds(timeout)
         self.name = name
         self.description = description
         self.model_name = model_name
@@ -371,6 +371,13 @@ class ReActAgent(Participant, DeclaringAgent, Generic[OutputT]):
 def _check_number(option: str, number: object, least: int) -> None:
     if type(number) is not int or number < least:
         raise ValueError(f"ReActAgent: {option} must be a whole number of {least} or more, got {number!r}")
+
+
+def _check_seconds(timeout: object) -> None:
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+        raise TypeError(f"ReActAgent: timeout is a number of seconds or None, got {timeout!r}")
+    if not (timeout > 0 and math.isfinite(timeout)):
+        raise ValueError(f"ReActAgent: timeout must be more than 0 seconds, got {timeout!r}")
 
 
 def _sort_tools(given: Iterable[ToolLike]) -> tuple[list[Tool[..., Any]], tuple[MCPTools, ...]]:

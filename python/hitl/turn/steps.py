@@ -42,6 +42,11 @@ class StepDecorator:
         transient: Transient = "suspend",
     ) -> None:
         check_retries("step()", retries, transient)
+        given_key: object = key
+        if given_key is not None and not (isinstance(given_key, str) and given_key):
+            raise TypeError(f"step() key must be a non-empty str or None, got {key!r}")
+        if not isinstance(once, bool):
+            raise TypeError(f"step() once must be True or False, got {once!r}")
         if once and retries is not None:
             raise ValueError("step(): a once step is never tried again, so it takes no retries")
         self._key = key

@@ -409,6 +409,7 @@ def test_an_agent_as_a_tool_needs_a_name_and_takes_one_argument() -> None:
         ({"max_steps": 0}, ValueError, "max_steps"),
         ({"max_steps": True}, ValueError, "max_steps"),
         ({"timeout": -1}, ValueError, "timeout"),
+        ({"timeout": "5"}, TypeError, "ReActAgent: timeout is a number of seconds or None, got '5'"),
         ({"name": 5}, TypeError, "name must be a str"),
     ],
 )

@@ -192,3 +192,17 @@ async def test_an_edit_is_marked_once_per_turn() -> None:
 async def test_an_edit_needs_an_id() -> None:
     with pytest.raises(TypeError, match="non-empty string"):
         await LocalTurn().run(hitl.patched, "")
+
+
+@pytest.mark.parametrize(
+    ("options", "complaint"),
+    [
+        ({"key": 5}, r"step\(\) key must be a non-empty str or None, got 5"),
+        ({"key": ""}, r"step\(\) key must be a non-empty str or None, got ''"),
+        # It is true: a step would be asked about that its author meant to run again.
+        ({"once": "no"}, r"step\(\) once must be True or False, got 'no'"),
+    ],
+)
+def test_a_wrong_option_is_refused_where_it_is_written(options: dict[str, Any], complaint: str) -> None:
+    with pytest.raises(TypeError, match=complaint):
+        step(**options)
