@@ -316,6 +316,11 @@ class Turn:
         place = place_var.get()
         if place is None or place.turn is not self:
             raise RuntimeError("a hitl call was made outside the turn that it belongs to")
+        if asyncio._get_running_loop() is not self.loop:
+            raise RuntimeError(
+                "a hitl call was awaited on another event loop than that of its turn\n\n"
+                "hint: in a thread that runs a loop of its own, call the twin outside of that: hitl.step.sync(...)"
+            )
         if self._parked:
             raise Parked("the turn was parked")
         if self.has_ended:

@@ -191,7 +191,7 @@ class Schedule:
         if context is None:
             context = contextvars.copy_context()
         place: Place | None = context.get(place_var)
-        if place is None or place.turn.closed:
+        if place is None or place.turn.closed or place.turn.loop is not self.loop:
             if place is not None and place.turn.stands_still and _is_step(callback, place.turn):
                 return Counted(place.turn.order, callback, args, context)  # which nobody calls
             return self.call_soon(callback, *args, context=context)
@@ -214,7 +214,7 @@ class Schedule:
         if context is None:
             context = contextvars.copy_context()
         order = order_of(context)
-        if order is None:
+        if order is None or order.turn.loop is not self.loop:
             return self.call_soon_threadsafe(callback, *args, context=context)
         counted = Counted(order, callback, args, context)
         self.call_soon_threadsafe(order.wake, counted, context=OUTSIDE.copy())
@@ -249,7 +249,7 @@ class Schedule:
             raise TypeError("delay must not be None")
         if context is None:
             context = contextvars.copy_context()
-        place = context.get(place_var)
+        place = self._place_in(context)
         is_of_running = place is not None and not place.turn.closed and place.turn.order is self.running
         is_of_free = self.moment is not None and place is not None and not place.is_ordered
         # The running turn's clock may be far behind: another's timer, or one of no turn, counts from now.
@@ -263,22 +263,28 @@ class Schedule:
             raise TypeError("when cannot be None")
         if context is None:
             context = contextvars.copy_context()
-        place = context.get(place_var)
+        place = self._place_in(context)
         if place is None or place.turn.closed:
             return self.call_at(when, callback, *args, context=context)
         return place.turn.order.set_timer(place, when, callback, args, context)
 
+    def _place_in(self, context: Context | None) -> Place | None:
+        """Where code in a context runs, or in the one of this moment; None where that is a turn of another loop, which
+        a thread of a turn carries to a loop that it runs: nothing of that is the turn's, and this is not its thread."""
+        place: Place | None = place_var.get() if context is None else context.get(place_var)
+        return None if place is None or place.turn.loop is not self.loop else place
+
     # -- tasks and futures ----------------------------------------------------------------------------------------
 
     def _create_future(self) -> asyncio.Future[Any]:
-        place = place_var.get()
+        place = self._place_in(None)
         if place is None:
             return self.create_future()
         return NumberedFuture(place.next_number(), self.loop)
 
     def _make_task(self, loop: asyncio.AbstractEventLoop, coro: Any, **kwargs: Any) -> asyncio.Task[Any]:
         context: Context | None = kwargs.pop("context", None)
-        place = place_var.get() if context is None else context.get(place_var)
+        place = self._place_in(context)
         if place is None:
             factory, self._task_factory = self._task_factory, None
             if factory is None:
@@ -313,7 +319,7 @@ class Schedule:
     # -- what runs outside of the turn's callbacks ----------------------------------------------------------------
 
     def _run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> asyncio.Future[Any]:
-        place = place_var.get()
+        place = self._place_in(None)
         if place is None or place.turn.closed:
             return self.run_in_executor(executor, func, *args)
         if executor is None or isinstance(executor, ThreadPoolExecutor):  # others may send it to another process
