@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -15,6 +15,9 @@ from hitl.turn.runtime import Turn, turn_of
 
 DEFAULT_RETRIES = 2
 """How often a model is asked again after errors that may pass, where nobody says."""
+
+_COUNTED = ("input_tokens", "output_tokens", "total_tokens")
+"""Members of a usage that limits count by."""
 
 CUT = ("length", "content_filter")
 """The reasons for which a reply ends that is no whole one."""
@@ -38,6 +41,7 @@ async def record_model_call(
         reply = await complete(request)
         if type(reply) is not ModelReply or reply.message.role != "assistant":
             raise TypeError(f"{type(client).__name__}.complete() must return a ModelReply with an assistant message")
+        _check(f"{type(client).__name__}.complete()", reply)
         return {
             "message": sendable(reply.message.to_dict()),
             "usage": dict(reply.usage),
@@ -68,6 +72,22 @@ async def record_model_call(
         turn.finish_reason = finish
     message = ChatMessage.from_dict(recorded["message"])
     return ModelReply(message, recorded["usage"], finish, recorded.get("model"))
+
+
+def _check(caller: str, reply: ModelReply) -> None:
+    """TypeError for what would be found once the reply is recorded, and then in every replay of it."""
+    for call in reply.message.tool_calls or []:
+        given: Any = call
+        function = given.get("function") if isinstance(given, dict) else None
+        texts = (given.get("id"), function.get("name"), function.get("arguments")) if isinstance(function, dict) else ()
+        if not texts or not all(isinstance(text, str) for text in texts):
+            raise TypeError(
+                f"{caller} returned a tool call that is not {{'id': str, 'type': 'function', 'function': "
+                f"{{'name': str, 'arguments': str}}}}: {given!r}"
+            )
+    usage: Any = reply.usage
+    if not isinstance(usage, Mapping) or any(not isinstance(usage.get(name, 0), int | float) for name in _COUNTED):
+        raise TypeError(f"{caller} returned a usage that is no dict of numbers: {usage!r}")
 
 
 async def ask_in_place(

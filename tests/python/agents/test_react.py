@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from pydantic import BaseModel
@@ -464,4 +464,29 @@ CALL: ToolCall = {"id": "c", "type": "function", "function": {"name": "add", "ar
 @pytest.mark.parametrize("reply", ["text", ModelReply(ChatMessage.user_message(content="hi", tool_calls=[CALL]))])
 async def test_a_client_that_returns_no_reply_is_named(reply: Any) -> None:
     with pytest.raises(TypeError, match=r"Wrong\.complete\(\) must return a ModelReply"):
+        await run_locally(ReActAgent(client=Wrong(reply)), "hi")
+
+
+def called(**members: Any) -> ModelReply:
+    return ModelReply(ChatMessage.assistant_message(tool_calls=[cast(ToolCall, {**CALL, **members})]))
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        called(id=None),
+        called(function=None),
+        called(function={"name": "add"}),
+        called(function={"name": "add", "arguments": {"a": 1}}),
+    ],
+)
+async def test_and_so_is_one_whose_calls_are_none_before_they_are_recorded(reply: ModelReply) -> None:
+    with pytest.raises(TypeError, match=r"Wrong\.complete\(\) returned a tool call that is not {'id': str, "):
+        await run_locally(ReActAgent(client=Wrong(reply)), "hi")
+
+
+@pytest.mark.parametrize("usage", [None, {"total_tokens": "7"}, {"input_tokens": None}])
+async def test_and_whose_usage_cannot_be_counted(usage: Any) -> None:
+    reply = ModelReply(ChatMessage.assistant_message(content="hi"), usage)
+    with pytest.raises(TypeError, match=r"Wrong\.complete\(\) returned a usage that is no dict of numbers: "):
         await run_locally(ReActAgent(client=Wrong(reply)), "hi")
