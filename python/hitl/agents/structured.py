@@ -23,8 +23,8 @@ class StructuredOutput:
         name = getattr(wanted, "__name__", "response")
         try:
             adapter: TypeAdapter[Any] = TypeAdapter(wanted)
-            schema = adapter.json_schema()
-            self._is_wrapped = schema.get("type") != "object" and "$ref" not in schema
+            schema = _with_its_root(adapter.json_schema())
+            self._is_wrapped = schema.get("type") != "object"
             if self._is_wrapped:
                 adapter = TypeAdapter(create_model("response", **{WRAPPED: (wanted, ...)}))  # type: ignore[call-overload]
                 schema = adapter.json_schema()
@@ -43,3 +43,12 @@ class StructuredOutput:
         except ValidationError as error:
             raise ValueError(describe_errors(error)) from None
         return getattr(parsed, WRAPPED) if self._is_wrapped else parsed
+
+
+def _with_its_root(schema: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a type that is part of itself with what it refers to in its place: providers look no further than
+    there for the type of a reply."""
+    root = schema
+    while (reference := root.get("$ref")) is not None:
+        root = schema["$defs"][reference.rpartition("/")[2]]
+    return schema if root is schema else {**root, "$defs": schema["$defs"]}

@@ -7,11 +7,12 @@ import json
 from typing import Any, Literal
 
 import pytest
-from pydantic import BaseModel
-from typing_extensions import TypedDict
+from pydantic import BaseModel, RootModel
+from typing_extensions import TypeAliasType, TypedDict
 
 import hitl
 from hitl import ChatMessage, InvalidOutput, ReActAgent, RunState, tool
+from hitl.models.wire import strict_schema
 from hitl.testing import ScriptedChatClient
 from tests.python.support.local import run_locally
 
@@ -60,6 +61,36 @@ async def test_a_list_of_models_has_its_definitions_where_a_reader_of_the_schema
     assert schema is not None
     assert schema.schema["properties"]["result"]["items"] == {"$ref": "#/$defs/Point"}
     assert "Point" in schema.schema["$defs"]
+
+
+class Branch(BaseModel):
+    leaves: list[Branch]
+
+
+class Rows(RootModel["list[Rows]"]):
+    """No object, and part of itself."""
+
+
+Tree = TypeAliasType("Tree", "list[Tree]")
+
+
+def test_a_type_that_is_part_of_itself_says_what_it_is_where_providers_look() -> None:
+    schema = ReActAgent(output_type=Branch).response_format
+    assert schema is not None
+    assert (schema.schema["type"], "$ref" in schema.schema) == ("object", False)
+    assert schema.schema["properties"]["leaves"]["items"] == {"$ref": "#/$defs/Branch"}
+    assert strict_schema(schema.schema) is not None
+
+
+@pytest.mark.parametrize(
+    ("wanted", "value"), [(Tree, [[], [[]]]), (Rows, Rows.model_validate([[], [[]]]))], ids=["alias", "model"]
+)
+async def test_and_is_asked_for_in_an_object_where_it_is_none(wanted: Any, value: Any) -> None:
+    agent = ReActAgent(ScriptedChatClient([{"content": '{"result": [[], [[]]]}'}]), output_type=wanted)
+    schema = agent.response_format
+    assert schema is not None
+    assert schema.schema["type"] == "object"
+    assert (await hitl.run(agent, "go")).output == value
 
 
 async def test_text_is_asked_for_by_no_schema() -> None:
