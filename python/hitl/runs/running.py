@@ -298,7 +298,7 @@ def _message(input: str | ChatMessage | RunState) -> ChatMessage:
 
 
 def _written(message: ChatMessage) -> bytes:
-    text = json.dumps(message.to_dict(), ensure_ascii=False)
+    text = json.dumps(message.to_dict(), ensure_ascii=False, allow_nan=False)
     check_text("the message", text)
     return text.encode()
 

@@ -192,3 +192,9 @@ async def test_what_a_model_says_is_kept_as_far_as_it_is_text() -> None:
 async def test_a_run_takes_no_message_that_is_none() -> None:
     with pytest.raises(ValueError, match="^the message holds a lone surrogate, which UTF-8 cannot carry"):
         await hitl.run(ask_about_files, NO_TEXT)
+
+
+async def test_nor_one_that_holds_what_is_no_json() -> None:
+    message = ChatMessage.user_message(content="go", user_params={"share": float("nan")})
+    with pytest.raises(ValueError, match="not JSON compliant"):
+        await hitl.run(ask_about_files, message)
