@@ -457,10 +457,9 @@ class Turn:
         A step body that is a plain function runs in the waiting thread (see ``call_blocking``): a database
         connection that belongs to the thread keeps working.
         """
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            pass
-        else:
+        running = asyncio._get_running_loop()
+        if running is self.loop:
             raise RuntimeError(f"{caller}.sync() would block the event loop; use: await {caller}(...)")
+        if running is not None:
+            raise RuntimeError(f"{caller}.sync() would block the event loop of this thread; call it outside of that loop")
         return ThreadCall(self).run(make)

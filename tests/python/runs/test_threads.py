@@ -154,6 +154,11 @@ async def test_a_hitl_call_that_is_awaited_there_names_its_twin(call: Callable[[
     async def awaited() -> Any:
         return await call()
 
+    async def blocking() -> Any:
+        return hitl.step.sync(int)
+
+    [told] = await tool_that(lambda: asyncio.run(blocking()))
+    assert "step.sync() would block the event loop of this thread; call it outside of that loop" in (told or "")
     [told] = await tool_that(lambda: asyncio.run(awaited()))
     assert "awaited on another event loop than that of its turn" in (told or "")
     assert "hitl.step.sync" in (told or "")
