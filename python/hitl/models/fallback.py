@@ -130,7 +130,7 @@ class FallbackChatClient:
     def _leads_on(self, client: ChatClient, error: Exception) -> bool:
         if self._falls_back_on is not None:
             return bool(self._falls_back_on(error))
-        return retries_of(client).judge(error) is not False or getattr(error, "status_code", None) in _ELSEWHERE
+        return retries_of(client).verdict(error) is not False or getattr(error, "status_code", None) in _ELSEWHERE
 
 
 def _read(index: int, given: Any) -> tuple[ChatClient, str | None]:

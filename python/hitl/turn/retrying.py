@@ -79,6 +79,15 @@ class Retries:
     asked: object = None
     """Who is asked again and again, such as a chat client; None where nobody needs to know."""
 
+    def verdict(self, error: Exception) -> bool | float:
+        """What ``judge`` says of an error; one that says nothing says no. TypeError for what is no verdict."""
+        said: Any = self.judge(error)
+        if said is None:
+            return False
+        if not isinstance(said, int | float):
+            raise TypeError(f"is_transient must return a bool or a number of seconds, got {said!r}") from error
+        return said
+
 
 @dataclass(frozen=True)
 class CurrentTry:
@@ -177,7 +186,7 @@ async def run_in_place(retries: Retries, call: Callable[[], Awaitable[T]]) -> T:
             tried += 1
             place = place_var.get()
             is_ordered = place is not None and place.step is not None and place.step.ordered
-            verdict = not is_ordered and retries.judge(error)
+            verdict = not is_ordered and retries.verdict(error)
             if verdict is False or tried > retries.most or (pause := _pause(verdict, tried)) > _LONGEST_WAIT:
                 raise
         finally:
@@ -215,7 +224,7 @@ class _Try:
             raise raised from error
 
     def _verdict(self, error: Exception, scope: StepScope) -> Exception:
-        if scope.ordered or (verdict := self.retries.judge(error)) is False:
+        if scope.ordered or (verdict := self.retries.verdict(error)) is False:
             return error
         tried = self.tried + 1
         text = error_message(error)

@@ -461,5 +461,7 @@ class Turn:
         if running is self.loop:
             raise RuntimeError(f"{caller}.sync() would block the event loop; use: await {caller}(...)")
         if running is not None:
-            raise RuntimeError(f"{caller}.sync() would block the event loop of this thread; call it outside of that loop")
+            raise RuntimeError(
+                f"{caller}.sync() would block the event loop of this thread; call it outside of that loop"
+            )
         return ThreadCall(self).run(make)

@@ -490,3 +490,30 @@ async def test_and_whose_usage_cannot_be_counted(usage: Any) -> None:
     reply = ModelReply(ChatMessage.assistant_message(content="hi"), usage)
     with pytest.raises(TypeError, match=r"Wrong\.complete\(\) returned a usage that is no dict of numbers: "):
         await run_locally(ReActAgent(client=Wrong(reply)), "hi")
+
+
+class Away:
+    """Is away, and says of that what it was told to."""
+
+    retries = 0
+
+    def __init__(self, verdict: Any) -> None:
+        self.verdict = verdict
+
+    async def complete(self, request: ModelRequest) -> Any:
+        raise OSError("no route to the model")
+
+    def is_transient(self, error: Exception) -> Any:
+        return self.verdict
+
+
+@pytest.mark.parametrize(
+    ("verdict", "complaint"),
+    [
+        (None, "^no route to the model$"),  # as a function says that says nothing
+        ("soon", "^is_transient must return a bool or a number of seconds, got 'soon'$"),
+    ],
+)
+async def test_a_client_that_says_nothing_of_an_error_says_that_it_does_not_pass(verdict: Any, complaint: str) -> None:
+    with pytest.raises((OSError, TypeError), match=complaint):
+        await run_locally(ReActAgent(Away(verdict), "away"), "hi")
