@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Required, TypedDict
 
+from hitl.strict_json import sendable
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -100,7 +102,7 @@ class Attachment:
         kind = media_type or _type_of(file)
         if kind is None:
             raise ValueError(f"the name {file.name!r} tells no media type\n\nhint: give media_type=")
-        return cls.of_bytes(file.read_bytes(), kind, name=file.name)
+        return cls.of_bytes(file.read_bytes(), kind, name=sendable(file.name))
 
     @classmethod
     def of_base64_image(cls, image: str) -> Attachment:
@@ -150,7 +152,10 @@ class Attachment:
 
     def to_dict(self) -> AttachmentDict:
         """The attachment as JSON, fields that are None left out."""
-        return {name: value for name in _FIELDS if (value := getattr(self, name)) is not None}  # type: ignore[return-value]
+        data: Any = {name: value for name in _FIELDS if (value := getattr(self, name)) is not None}
+        if self.name is not None:
+            data["name"] = sendable(self.name)  # the name of a file may hold what is no text
+        return data  # type: ignore[no-any-return]
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Attachment:

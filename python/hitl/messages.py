@@ -155,18 +155,6 @@ class ChatMessage:
         return [*image, *(self.attachments or ())]
 
 
-def sendable(value: Any) -> Any:
-    """JSON as UTF-8 can carry it: two halves of a character that stand together are one, and a lone one, as it comes of
-    the name of a file that is no UTF-8, is U+FFFD."""
-    if isinstance(value, str):
-        return value if value.isascii() else value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-    if isinstance(value, list):
-        return [sendable(item) for item in value]
-    if isinstance(value, dict):
-        return {sendable(name): sendable(item) for name, item in value.items()}
-    return value
-
-
 def _attachment(item: Any) -> Any:
     """An attachment as JSON read back; anything else as it is, which `check` refuses."""
     return Attachment.from_dict(item) if isinstance(item, dict) else item

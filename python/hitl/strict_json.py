@@ -1,4 +1,4 @@
-"""JSON that people and models write, read as everybody else reads it or not at all."""
+"""JSON that people and models write, read as everybody else reads it or not at all; and what of it can be written."""
 
 from __future__ import annotations
 
@@ -19,6 +19,18 @@ def read_json(text: str) -> Any:
     except RecursionError:
         raise ValueError("nested too deeply") from None
     _core.check_json(text)
+    return value
+
+
+def sendable(value: Any) -> Any:
+    """JSON as UTF-8 can carry it: two halves of a character that stand together are one, and a lone one, as it comes of
+    the name of a file that is no UTF-8, is U+FFFD."""
+    if isinstance(value, str):
+        return value if value.isascii() else value.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    if isinstance(value, list):
+        return [sendable(item) for item in value]
+    if isinstance(value, dict):
+        return {sendable(name): sendable(item) for name, item in value.items()}
     return value
 
 

@@ -17,7 +17,8 @@ from hitl.agents.seams import AgentRun, Hook, HookCall, HookFailed, ToolCallRequ
 from hitl.agents.tool_results import content_of, error_content
 from hitl.attachments import Attachment
 from hitl.errors import ReplayMismatch, WorkerProtocolError
-from hitl.messages import ChatMessage, ToolCall, sendable
+from hitl.messages import ChatMessage, ToolCall
+from hitl.strict_json import sendable
 from hitl.tools.approvals import ReadyCall, prepare_call
 from hitl.tools.definition import Tool
 from hitl.tools.guardrails import guardrail_name

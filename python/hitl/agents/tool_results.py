@@ -8,7 +8,7 @@ from typing import Any
 from hitl.attachments import Attachment
 from hitl.errors import HitlError
 from hitl.journal.inner_attachments import attachments_in, with_attachments
-from hitl.messages import sendable
+from hitl.strict_json import sendable
 
 
 def error_content(error: Exception | SystemExit) -> str:

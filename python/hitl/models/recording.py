@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from hitl.errors import TransientError
-from hitl.messages import ChatMessage, sendable
+from hitl.messages import ChatMessage
 from hitl.models.chat_client import Delta, ModelReply, ModelRequest
+from hitl.strict_json import sendable
 from hitl.turn.places import place_var
 from hitl.turn.retrying import Judge, Retries, Transient, is_transient, run, run_in_place
 from hitl.turn.runtime import Turn, turn_of

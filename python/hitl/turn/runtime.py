@@ -25,7 +25,8 @@ from hitl.errors import HitlError, Parked, ToolRejected
 from hitl.journal.account import Limits, RuleChanges, usage_of
 from hitl.journal.error_codec import encode_error
 from hitl.journal.ports import TurnPort
-from hitl.messages import ChatMessage, sendable
+from hitl.messages import ChatMessage
+from hitl.strict_json import sendable
 from hitl.turn import bodies, questions
 from hitl.turn.holding import DEFAULT_HOLD
 from hitl.turn.naming import StepNames

@@ -7,13 +7,14 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from ipaddress import IPv4Address
+from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import BaseModel, model_serializer
 
 import hitl
-from hitl import ChatMessage, ReActAgent, ResultNotStored, tool
+from hitl import Attachment, ChatMessage, ReActAgent, ResultNotStored, tool
 from hitl.testing import ScriptedChatClient
 from tests.python.support.local import LocalTurn
 
@@ -188,3 +189,19 @@ async def test_a_step_of_python_code_still_refuses_what_cannot_be_stored() -> No
     error = (await hitl.run(agent, "go")).error or ""
     assert error.startswith("TypeError: result of step 'Receipt' is of type ")
     assert error.endswith(".Receipt, which cannot be stored")
+
+
+async def test_nor_does_the_name_of_such_a_file_end_the_turn_that_attaches_it(tmp_path: Path) -> None:
+    path = tmp_path / "report\udcff.txt"
+    path.write_text("fine")
+
+    @tool
+    async def look() -> list[Attachment]:
+        """Look."""
+        return [Attachment.of_file(path), Attachment.of_bytes(b"", "text/plain", name=path.name)]
+
+    client = ScriptedChatClient([{"tool_calls": [{"name": "look", "args": {}}]}, {"content": "done"}])
+    result = await hitl.run(ReActAgent(client, "scripted", tools=[look]), "look")
+    assert result.error is None
+    [told] = [message for message in result.messages if message.role == "tool"]
+    assert [attached.name for attached in told.attachments or []] == ["report\ufffd.txt"] * 2
