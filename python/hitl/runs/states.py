@@ -169,8 +169,10 @@ class RunState:
         Of a turn in a store it says which store by an id, and not where: give ``hitl.run`` the store beside it.
 
         Whoever can write to where it is kept can approve what they like; with ``key`` it is signed (HMAC-SHA256), and
-        ``from_string(..., key=...)``, or a server with that ``--state-key``, knows whether it was changed.
+        ``from_string(..., key=...)``, or a server with that ``--state-key``, knows whether it was changed. ValueError
+        for an empty one.
         """
+        _check_key(key)
         return self._core.write(key)
 
     @classmethod
@@ -189,9 +191,10 @@ class RunState:
         given one wins (a given object that is no dict wins as a whole), or ``"replace"``, the given one alone.
 
         Raises RunStateError (a ValueError) for a text that is none, that a later release wrote, or, with a ``key``,
-        that was not signed with it.
+        that was not signed with it; ValueError for an empty one.
         """
         as_agent(agent)
+        _check_key(key)
         core, is_ours = _core.RunState.read(text, key)
         if key is not None and not is_ours:
             raise RunStateError("the run state is not signed with this key, or was changed", code="run_state_forged")
@@ -230,6 +233,12 @@ class RunState:
         refuse_on_a_loop("RunState.from_store_sync()", "await RunState.from_store(...)")
         loading = cls.from_store(agent, store, session, context=context, context_strategy=context_strategy)
         return block_on(loading)
+
+
+def _check_key(key: str | None) -> None:
+    """A variable of the environment that is not set is no key: whoever can write a state could sign it with that."""
+    if key == "":
+        raise ValueError("a key must not be empty: anybody can sign with that one\n\nhint: openssl rand -hex 32")
 
 
 def _context(core: _core.RunState, given: Any, strategy: ContextStrategy) -> Any:

@@ -265,3 +265,12 @@ async def test_a_run_whose_context_cannot_be_made_fails_alone(tmp_path: Path, mo
             assert (await client.post(f"/sessions/{paused.session_id}/retry")).status_code == 202
         done = await settled(server.url, paused.session_id)
     assert (done["status"], files.deleted) == ("idle", ["/a"])
+
+
+async def test_a_key_that_is_empty_signs_nothing_and_proves_nothing() -> None:
+    files = Files()
+    state = await paused_state(files, "/a")
+    with pytest.raises(ValueError, match="a key must not be empty: anybody can sign with that one"):
+        state.to_string(key="")
+    with pytest.raises(ValueError, match="a key must not be empty"):
+        RunState.from_string(files.agent("/a"), state.to_string(), key="")
