@@ -193,8 +193,9 @@ impl RunState {
         } = document;
         check(&journal)?;
         compile(&rules)?;
-        let interrupts =
+        let interrupts: Vec<Interrupt> =
             interrupts.into_iter().map(|compact| compact.expand(session, turn, &journal)).collect::<Result<_, _>>()?;
+        all_that_is_asked_is_there(&journal, &interrupts)?;
         Ok(Self {
             library,
             agent,
@@ -345,6 +346,19 @@ fn check(journal: &[RecordedEntry]) -> Result<(), Error> {
     }
     if journal.iter().any(|recorded| matches!(recorded.entry, Entry::End { .. } | Entry::Cancel {})) {
         return invalid("its turn has ended");
+    }
+    Ok(())
+}
+
+/// A question that nobody can find is one that nobody can answer: its turn would wait for ever.
+fn all_that_is_asked_is_there(journal: &[RecordedEntry], interrupts: &[Interrupt]) -> Result<(), Error> {
+    for recorded in journal {
+        if let Entry::Ask { interrupt_id: id, .. } = recorded.entry
+            && interrupts.iter().all(|interrupt| interrupt.interrupt_id != id)
+            && settled(journal, id).is_none()
+        {
+            return Err(Error::RunStateInvalid(format!("its journal asks interrupt {id}, of which it says nothing")));
+        }
     }
     Ok(())
 }

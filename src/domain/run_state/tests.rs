@@ -124,6 +124,8 @@ fn what_is_no_state_says_why() {
     headless.journal.remove(0);
     let mut unasked = two();
     unasked.journal.remove(1);
+    let mut unlisted = two();
+    unlisted.interrupts.remove(0);
     let texts = [
         ("[]".to_owned(), "no JSON object"),
         ("{}".to_owned(), "it has no version"),
@@ -131,6 +133,7 @@ fn what_is_no_state_says_why() {
         (json!({"version": 1}).to_string(), "missing field"),
         (ended.write().unwrap(), "its turn has ended"),
         (headless.write().unwrap(), "does not begin with a start"),
+        (unlisted.write().unwrap(), "of which it says nothing"),
         (unasked.write().unwrap(), "nothing in its journal asks interrupt"),
     ];
     for (text, why) in texts {
