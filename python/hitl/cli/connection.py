@@ -45,6 +45,18 @@ def found_here(variables: Mapping[str, str]) -> str | None:
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
+def _checked_key(given: str | None) -> str | None:
+    if given is not None:
+        # Late: `--help` needs no client.
+        from hitl.client.core import check_key
+
+        try:
+            check_key(given)
+        except ValueError as error:
+            usage_error(str(error), 'of a file it is read by --api-key "$(cat FILE)", which leaves the line end out')
+    return given
+
+
 Url = Annotated[
     str,
     typer.Option(
@@ -55,7 +67,10 @@ Url = Annotated[
     ),
 ]
 ApiKey = Annotated[
-    str | None, typer.Option("--api-key", envvar="HITL_API_KEY", help="The server's API key.", show_default=False)
+    str | None,
+    typer.Option(
+        "--api-key", envvar="HITL_API_KEY", callback=_checked_key, help="The server's API key.", show_default=False
+    ),
 ]
 AsJson = Annotated[
     bool, typer.Option("--json", envvar="HITL_JSON", help="JSON instead of a table; always so when not on a terminal.")

@@ -38,13 +38,20 @@ def look_like(plan_for: Callable[..., object], method: Callable[..., object]) ->
     method.__signature__ = inspect.Signature([own, *taken])  # type: ignore[attr-defined]
 
 
+def check_key(api_key: str) -> None:
+    """Raise `ValueError` for a key that no server has, such as one with the line end of its file. It is not shown."""
+    if not (api_key and api_key.isascii() and api_key.isprintable() and api_key == api_key.strip()):
+        raise ValueError("the API key is empty, or not printable ASCII, or has a space or a line end around it")
+
+
 def connection_settings(url: str, api_key: str | None, timeout: float) -> dict[str, Any]:
-    """Arguments for an httpx2 client.
+    """Arguments for an httpx2 client; raises `ValueError` for what is no URL of a server, and no key.
 
     A server on this machine is never reached through a proxy, whatever the environment says.
     """
     headers = {"Accept": "application/json"}
     if api_key is not None:
+        check_key(api_key)
         headers["Authorization"] = f"Bearer {api_key}"
     try:
         base_url = httpx2.URL(url)

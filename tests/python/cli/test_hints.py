@@ -67,6 +67,20 @@ def test_whoever_has_no_key_is_told_which_server_wants_one(
     assert f"{server.url} wants a key" in refused.stderr
 
 
+@pytest.mark.parametrize("command", [("health",), ("chat", "hello")])
+@pytest.mark.parametrize("key", ["", "sesame\n"])
+def test_a_key_with_the_line_end_of_its_file_is_told_and_not_shown(
+    hitl: Run, command: tuple[str, ...], key: str
+) -> None:
+    refused = hitl(*command, "--api-key", key, HITL_URL="http://127.0.0.1:1")
+    assert refused.returncode == exit_codes.USAGE
+    assert (
+        "error: the API key is empty, or not printable ASCII, or has a space or a line end around it" in refused.stderr
+    )
+    assert '--api-key "$(cat FILE)"' in refused.stderr
+    assert "sesame" not in refused.stderr
+
+
 def test_a_hint_about_a_session_names_it(hitl: Run, server: FakeServer) -> None:
     refusal = problem(409, "Session is interrupted", "session_interrupted")
     server.override("POST", "/sessions/s-1/messages", refusal)

@@ -249,6 +249,13 @@ async def test_the_key_is_sent_as_a_bearer_token(connect: Connect, server: FakeS
     assert server.requests[0].headers["authorization"] == "Bearer sesame"
 
 
+@pytest.mark.parametrize("key", ["", " ", "sesame\n", " sesame", "ses\name", "s\u00e9same"])
+def test_a_key_that_no_server_has_is_refused_and_not_shown(connect: Connect, key: str) -> None:
+    with pytest.raises(ValueError, match="the API key is empty, or not printable ASCII") as refused:
+        connect(api_key=key)
+    assert "same" not in str(refused.value)
+
+
 async def test_a_value_that_is_not_json_never_leaves(connect: Connect, server: FakeServer) -> None:
     async with connect() as client:
         with pytest.raises(ValueError, match="not JSON compliant"):
