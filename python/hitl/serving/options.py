@@ -233,7 +233,8 @@ class ServeOptions:
                     "echo whsec_$(openssl rand -base64 32)" if option == "--webhook-secret" else "openssl rand -hex 32"
                 )
                 raise InvalidOption(option, "must be printable ASCII and not empty", f"for example: {made}")
-
+        if self.api_key is not None and self.api_key != self.api_key.strip():
+            raise InvalidOption("--api-key", "has a space at an end, which no request can bring", "leave it out")
         if self.api_key is not None and len(self.api_key) < SHORTEST_KEY:
             raise InvalidOption(
                 "--api-key",

@@ -80,3 +80,9 @@ def test_a_secret_that_is_none_is_refused_with_how_one_is_made(name: str, made: 
     with pytest.raises(InvalidOption) as refused:
         options(**{name: " "})
     assert refused.value.hint == f"for example: {made}"
+
+
+@pytest.mark.parametrize("key", ["sixteen letters. ", " sixteen letters."])
+def test_a_key_that_no_request_can_bring_is_refused(key: str) -> None:
+    with pytest.raises(InvalidOption, match="has a space at an end"):
+        options(api_key=key)
