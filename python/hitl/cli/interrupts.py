@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
     from hitl.client import Accepted, Event, Interrupt
 
 app = typer.Typer(no_args_is_help=True, help="What waits for a person, over all sessions, and answering it.")
+
+
+def _finite(given: float) -> float:
+    if not math.isfinite(given):
+        usage_error(f"--seconds: {given:g} is no number of seconds", "for example --seconds 300")
+    return given
+
 
 Always = Annotated[
     bool,
@@ -189,7 +197,7 @@ def answer(
 @app.command("claim")
 def claim(
     interrupt_id: InterruptId,
-    seconds: Annotated[float, typer.Option("--seconds", help="For how long.")] = 300.0,
+    seconds: Annotated[float, typer.Option("--seconds", callback=_finite, help="For how long.")] = 300.0,
     name: As = None,
     url: Url = DEFAULT_URL,
     api_key: ApiKey = None,
@@ -212,7 +220,7 @@ def release(
 @app.command("snooze")
 def snooze(
     interrupt_id: InterruptId,
-    seconds: Annotated[float, typer.Option("--seconds", help="For how long.", show_default=False)],
+    seconds: Annotated[float, typer.Option("--seconds", callback=_finite, help="For how long.", show_default=False)],
     name: As = None,
     url: Url = DEFAULT_URL,
     api_key: ApiKey = None,

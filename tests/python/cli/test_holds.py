@@ -83,7 +83,9 @@ def test_a_snooze_is_no_answer(desk: Desk, served: Served, asked: str) -> None:
     [
         (("claim",), exit_codes.USAGE, "is required: this server has no keys"),
         (("claim", "--as", "ada", "--seconds", "0"), exit_codes.USAGE, "seconds"),
+        (("claim", "--as", "ada", "--seconds", "inf"), exit_codes.USAGE, "--seconds: inf is no number of seconds"),
         (("snooze",), exit_codes.USAGE, "--seconds"),
+        (("snooze", "--seconds", "nan"), exit_codes.USAGE, "--seconds: nan is no number of seconds"),
     ],
 )
 def test_what_is_missing_is_said(desk: Desk, asked: str, command: tuple[str, ...], code: int, said: str) -> None:
