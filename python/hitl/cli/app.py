@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import io
+import re
 import sys
 from importlib import import_module
 from pathlib import Path
@@ -35,6 +36,9 @@ COMMANDS = {
     "webhooks": "hitl.cli.webhooks",
 }
 """The commands, then the groups of commands, as `--help` has them, each with the module whose `add_to` adds it."""
+
+_UNREAD = re.compile("[\udc80-\udcff]")
+"""What Python keeps of bytes that are no UTF-8."""
 
 
 EXAMPLES = {"agent": "Such as app:agent, which is `agent` of app.py; for an example that needs no project: hitl demo"}
@@ -123,7 +127,7 @@ def run(arguments: list[str] | None = None) -> int:
     # Before modules of the working directory could stand for what the commands import.
     app = program(*arguments[:1])
     _put_working_directory_first()
-    _never_fail_to_print()
+    _never_fail_to_read_or_print()
     try:
         app(args=arguments, prog_name="hitl", standalone_mode=True)
     except SystemExit as finished:
@@ -137,6 +141,16 @@ def run(arguments: list[str] | None = None) -> int:
         return _print(Failure(str(error), hint, exit_codes.AGENT_IMPORT))
     except HitlError as error:
         return _print(_failure_of(error))
+    except UnicodeEncodeError as error:
+        if not _UNREAD.search(error.object):
+            raise
+        return _print(
+            Failure(
+                "what was given is not UTF-8, and cannot be sent",
+                "look at the arguments, or at what comes by standard input; `iconv -t UTF-8` writes it anew",
+                exit_codes.USAGE,
+            )
+        )
     return exit_codes.OK
 
 
@@ -166,8 +180,12 @@ def _put_working_directory_first() -> None:
         sys.path.insert(0, here)
 
 
-def _never_fail_to_print() -> None:
-    """A character that the terminal's encoding lacks must not end a command."""
+def _never_fail_to_read_or_print() -> None:
+    """A character that the terminal's encoding lacks must not end a command. What is read and is no text is kept, as it
+    is of arguments: whoever sends it says so.
+    """
+    if isinstance(sys.stdin, io.TextIOWrapper):
+        sys.stdin.reconfigure(errors="surrogateescape")
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")

@@ -53,9 +53,10 @@ def hitl(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capture
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", list(sys.path))
 
-    def run_command(*arguments: str, stdin: str = "", **variables: str) -> Finished:
+    def run_command(*arguments: str, stdin: str | bytes = "", **variables: str) -> Finished:
         with monkeypatch.context() as patch:
-            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), encoding="utf-8"))
+            given = stdin if isinstance(stdin, bytes) else stdin.encode()
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given), encoding="utf-8"))
             for name in [name for name in os.environ if name.startswith("HITL_")]:
                 patch.delenv(name)
             for name, value in variables.items():

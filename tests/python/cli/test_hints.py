@@ -81,6 +81,22 @@ def test_a_key_with_the_line_end_of_its_file_is_told_and_not_shown(
     assert "sesame" not in refused.stderr
 
 
+@pytest.mark.parametrize(
+    ("arguments", "stdin"),
+    [
+        (("sessions", "send", "s", "\udcff"), b""),
+        (("sessions", "send", "s", "-"), b"\xff"),
+        (("sessions", "list", "--search", "\udcff"), b""),
+        (("interrupts", "answer", "i", "1", "--as", "\udcff"), b""),
+        (("chat",), b"\xff\n"),
+    ],
+)
+def test_what_is_no_utf_8_is_told(hitl: Run, server: FakeServer, arguments: tuple[str, ...], stdin: bytes) -> None:
+    refused = hitl(*arguments, stdin=stdin, HITL_URL=server.url)
+    assert refused.returncode == exit_codes.USAGE
+    assert "error: what was given is not UTF-8, and cannot be sent" in refused.stderr
+
+
 def test_a_hint_about_a_session_names_it(hitl: Run, server: FakeServer) -> None:
     refusal = problem(409, "Session is interrupted", "session_interrupted")
     server.override("POST", "/sessions/s-1/messages", refusal)
