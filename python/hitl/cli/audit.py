@@ -156,23 +156,37 @@ def _write(stream: TextIO, rows: Iterable[str], spell: Callable[[str], str]) -> 
 
 
 def _write_file(path: Path, rows: Iterable[str], spell: Callable[[str], str]) -> None:
-    """All of it or nothing, and for nobody else to read."""
+    """All of it or nothing, and for nobody else to read. What is no file, as a pipe, stays and takes it as it comes; a
+    link leads to the file.
+    """
+    with _writing(path, "name a file with --output"):
+        if path.exists() and not path.is_file():
+            with path.open("w", encoding="utf-8", newline="\n") as stream:
+                _write(stream, rows, spell)
+            return
+        path = path.resolve()
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except OSError as error:
         usage_error(f"cannot write {path}: {error}", "--output names a file in a directory that is there")
     try:
-        with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
-            _write(stream, rows, spell)
-            stream.flush()
-            os.fsync(stream.fileno())
-        draft.replace(path)
-    except BaseException as error:
+        with _writing(path, "nothing was written; make room, or name another file with --output"):
+            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as stream:
+                _write(stream, rows, spell)
+                stream.flush()
+                os.fsync(stream.fileno())
+            draft.replace(path)
+    except BaseException:
         draft.unlink(missing_ok=True)
-        if not isinstance(error, OSError):
-            raise
-        hint = "nothing was written; make room, or name another file with --output"
+        raise
+
+
+@contextmanager
+def _writing(path: Path, hint: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
         raise Failure(f"cannot write {path}: {error}", hint, exit_codes.RUNTIME) from error
 
 

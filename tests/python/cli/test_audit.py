@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import re
 import sqlite3
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -92,6 +94,33 @@ def test_what_cannot_be_written_is_told_and_leaves_nothing(audited: Audited, hit
     assert "error: cannot write" in refused.stderr
     assert "Traceback" not in refused.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["taken"]
+
+
+@pytest.mark.parametrize("directory", [".", "/"])
+def test_a_directory_is_no_file(audited: Audited, hitl: Run, directory: str) -> None:
+    refused = hitl("audit", "export", "--store", f"sqlite:{audited.store}", "--output", directory)
+    assert (refused.returncode, refused.stdout) == (exit_codes.RUNTIME, "")
+    assert f"error: cannot write {directory}: " in refused.stderr
+
+
+def test_a_pipe_stays_one_and_a_link_leads_to_the_file(audited: Audited, hitl: Run, tmp_path: Path) -> None:
+    lines = [line_of(row) for row in audited.rows]
+    pipe, link, file = tmp_path / "pipe", tmp_path / "link", tmp_path / "file"
+    os.mkfifo(pipe)
+    link.symlink_to(file.name)
+    with ThreadPoolExecutor(1) as reader:
+        # Open for writing too, so that nobody waits for a writer that never comes.
+        held = os.open(pipe, os.O_RDWR)
+        with pipe.open(encoding="utf-8") as opened:
+            read = reader.submit(lambda: [opened.readline().rstrip("\n") for _ in lines])
+            exported = hitl("audit", "export", "--store", f"sqlite:{audited.store}", "--output", str(pipe))
+            os.write(held, b"\n" * len(lines))
+            assert (exported.returncode, read.result()) == (0, lines), exported.stderr
+        os.close(held)
+    assert pipe.is_fifo()
+    assert hitl("audit", "export", "--store", f"sqlite:{audited.store}", "--output", str(link)).returncode == 0
+    assert link.is_symlink()
+    assert file.read_text(encoding="utf-8").splitlines() == lines
 
 
 def test_what_is_whole_is_verified_wherever_it_is(audited: Audited, hitl: Run, tmp_path: Path) -> None:
