@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
@@ -14,6 +15,7 @@ from hitl.cli import exit_codes
 from hitl.cli.connection import DEFAULT_URL, ApiKey, AsJson, Url, connect
 from hitl.cli.output import Failure, print_json, usage_error, wants_json
 from hitl.cli.tables import console, print_table
+from hitl.cli.text import one_line
 from hitl.errors import HitlError, StoreError
 from hitl.serving.options import DEFAULT_STORE
 
@@ -133,8 +135,13 @@ def revoke(
         from hitl import _core
 
         _check_store(store)
-        with _store_errors():
-            _core.revoke_key(store, name)
+        try:
+            with _store_errors():
+                _core.revoke_key(store, name)
+        except Failure as failure:
+            if failure.exit_code == exit_codes.NOT_FOUND:
+                _unknown(name, f" --store {shlex.quote(store)}")
+            raise
     if wants_json(json):
         print_json({"name": name, "revoked": True})
     else:
@@ -146,8 +153,8 @@ def _check_store(store: str) -> None:
         usage_error("--store: memory keeps no keys", f"name a file, such as {DEFAULT_STORE}, or a server with --url")
 
 
-def _unknown(name: str) -> NoReturn:
-    raise Failure(f"no key is named {name}", "`hitl keys list` shows them", exit_codes.NOT_FOUND)
+def _unknown(name: str, where: str = "") -> NoReturn:
+    raise Failure(f"no key is named {one_line(name)}", f"`hitl keys list{where}` shows them", exit_codes.NOT_FOUND)
 
 
 @contextmanager

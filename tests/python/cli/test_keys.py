@@ -79,6 +79,14 @@ def test_what_is_no_key_is_refused(hitl: Run, tmp_path: Path, arguments: list[st
     assert refused.returncode == code, refused.stderr
 
 
+def test_whoever_revokes_a_key_that_is_none_is_told_its_name(hitl: Run, tmp_path: Path) -> None:
+    store = f"sqlite:{tmp_path / 'hitl.db'}"
+    made(hitl, "ada", "--scope", "read", "--store", store)
+    refused = hitl("keys", "revoke", "bob", "--store", store)
+    assert refused.returncode == 4
+    assert refused.stderr == f"error: no key is named bob\n\nhint: `hitl keys list --store {store}` shows them\n"
+
+
 @pytest.mark.parametrize("command", [["create", "ada", "--scope", "read"], ["list"], ["revoke", "ada"]])
 def test_a_store_in_memory_keeps_no_keys(hitl: Run, command: list[str]) -> None:
     refused = hitl("keys", *command, "--store", "memory")
