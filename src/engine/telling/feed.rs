@@ -155,7 +155,8 @@ impl Feed {
         drop(self.news.send(FeedUpdate::Gone(session)));
     }
 
-    /// Events from now on, or after number `after`, of one session or of all; ends at shutdown.
+    /// Events from now on, or after number `after`, of one session or of all; ends at shutdown. Where no event has that
+    /// number yet, from now on too.
     ///
     /// # Errors
     /// The store's.
@@ -165,10 +166,10 @@ impl Feed {
             let _comes = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
             self.listeners.subscribe()
         };
-        let cursor = match after {
-            Some(number) => number,
-            None => self.store.query(|reader| reader.last_event()).await?,
-        };
+        let newest = self.store.query(|reader| reader.last_event()).await?;
+        // A number that was never given out here is of a store that was in this one's place: of what comes now, none is larger
+        // for long.
+        let cursor = after.map_or(newest, |number| number.min(newest));
         let (sender, events) = mpsc::channel(WINDOW);
         let (store, news) = (Arc::clone(&self.store), self.news.clone());
         let subscriber = Subscriber { store, news, session, cursor, sender };
@@ -436,5 +437,21 @@ mod tests {
         commit("second").await;
         feed.ring(commit("third").await);
         assert_eq!((told().await, told().await), (2, 3));
+    }
+
+    #[tokio::test]
+    async fn whoever_comes_back_from_a_store_that_was_here_before_hears_what_happens_from_now_on() {
+        let fixture = Fixture::memory();
+        let store = Arc::clone(&fixture.store);
+        let commit = async |name: &'static str| {
+            let write = move |tx: &mut dyn crate::store::Transaction| tx.append_event(&event(1, name), at(0));
+            store.transact(About::Session(session_id(1)), write).await.unwrap().get()
+        };
+        let feed = Feed::start(Arc::clone(&store), 0, CancellationToken::new());
+        feed.ring(commit("first").await);
+        let mut back = feed.subscribe(None, Some(1000)).await.unwrap();
+        assert_eq!(back.after, 1, "where it comes back from the next time");
+        feed.ring(commit("second").await);
+        assert!(matches!(back.events.recv().await, Some(FeedItem::Stored(told)) if told.number == 2));
     }
 }

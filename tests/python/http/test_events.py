@@ -172,6 +172,18 @@ def test_a_deleted_session_ends_its_stream(api: Api) -> None:
         assert list(stream) == []
 
 
+def test_whoever_comes_back_from_a_store_that_was_here_before_hears_what_happens_from_now_on(api: Api) -> None:
+    session_id = api.create()
+    api.run(session_id, "echo", 1)
+    with listen(api, f"/sessions/{session_id}/events", after="999999999999999999") as stream:
+        api.play(session_id, "echo", 2)
+        assert names(stream, "session.idle") == ["session.running", "session.idle"]
+        last = stream.seen[-1].id
+    with listen(api, f"/sessions/{session_id}/events", after=last) as stream:
+        api.play(session_id, "echo", 3)
+        assert names(stream, "session.idle") == ["session.running", "session.idle"]
+
+
 @pytest.mark.parametrize("last_event_id", ["garbage", "-1", "9" * 30])
 def test_an_id_that_is_none_is_refused(api: Api, last_event_id: str) -> None:
     response = api.http.get("/events", headers={"last-event-id": last_event_id})
