@@ -109,6 +109,9 @@ def test_answers_to_a_server_without_workers_wait_for_one_that_has_some(serve: S
     other = front.api.create()
     refused = front.api.send(other, "null")
     assert (problem(refused, 503)["code"], refused.headers["retry-after"]) == ("no_worker", "5")
+    paths = ok(front.api.get("/openapi.json"))["paths"]
+    documented = paths["/sessions/{session_id}/messages"]["post"]["responses"]["503"]["content"]
+    assert "no_worker" in documented["application/problem+json"]["examples"]
     assert front.api.session(other)["status"] == "idle"
     # A busy session is a conflict, whoever runs turns.
     assert problem(front.api.send(working, "null"), 409)["code"] == "session_busy"
