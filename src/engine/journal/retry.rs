@@ -124,16 +124,17 @@ impl Engine {
     ) -> Result<(WakeOutcome, AfterCommit), Error> {
         let turn = session.retry().ok_or(Error::NothingToRetry)?.turn;
         tx.reopen_turn(turn)?;
-        let failure = session.failure();
+        let (failure, runtime) = (session.failure(), self.placement.runtime()?);
+        // A server that runs no turns has none, and does not know which another goes on with.
+        let code = (!runtime.code.is_empty()).then_some(runtime.code.as_str());
         let deed = Deed::new(Action::Retried)
             .session(session.id)
             .with("agent", session.agent.as_str())
             .with("error_code", failure.map(|failure| failure.code.as_str()))
-            .with("code", self.placement.runtime()?.code);
+            .with("code", code);
         after_commit.record(tx, deed, now)?;
-        if session.failure().is_some_and(Failure::is_passing) {
+        if failure.is_some_and(Failure::is_passing) {
             // A mark, by which the agent is told that it may try again, or go on beyond its limit.
-            let runtime = self.placement.runtime()?;
             let mark = Entry::Taken { code: runtime.code, python: runtime.python, policy: None };
             tx.append_foreign(turn, &mark, now)?;
         }

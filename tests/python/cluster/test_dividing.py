@@ -125,6 +125,24 @@ def test_answers_to_a_server_without_workers_wait_for_one_that_has_some(serve: S
     assert front.api.settled(other, "null", 1)["status"] == "interrupted"
 
 
+def test_a_failed_turn_that_a_server_without_workers_retries_goes_on_under_the_code_of_another(
+    serve: Serve, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOLDER", str(tmp_path))
+    (tmp_path / "away").touch()
+    agent = "tests.python.support.away_agent:agent"
+    front, _ = serve(agent=agent, no_workers=True), serve(agent=agent)
+    session_id = front.api.create()
+    (asked,) = front.api.settled(session_id, "pay", 1)["interrupts"]
+    ok(front.api.resume(session_id, asked["interrupt_id"], {"approved": True}))
+    assert front.api.wait(session_id)["error_code"] == "model_unavailable"
+    (tmp_path / "away").unlink()
+    assert front.api.post(f"/sessions/{session_id}/retry").status_code == 202
+    assert front.api.wait(session_id)["response"]["content"] == "all paid"
+    (row,) = ok(front.api.get("/audit", action="retried"))
+    assert row["details"] == {"agent": agent, "error_code": "model_unavailable"}
+
+
 def test_a_server_without_workers_wants_a_database() -> None:
     with pytest.raises(AssertionError, match="--no-workers: no other server can run the turns of this store"):
         Served(AGENT, no_workers=True)
