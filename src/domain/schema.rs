@@ -8,12 +8,15 @@ use serde_json::Value;
 
 use super::error::{Error, FieldError, LocSegment, NOWHERE};
 use super::{FieldErrors, apart};
+use steps::Steps;
+
+mod steps;
 
 /// Makes a validator of an author's schema (draft 2020-12 unless `$schema` says otherwise); may take its time.
 ///
 /// # Errors
-/// [`Error::InvalidSchema`]: it is no schema, refers to anything outside itself, or has a pattern that cannot run
-/// in linear time.
+/// [`Error::InvalidSchema`]: it is no schema, refers to anything outside itself, looks at a value in more ways than there is
+/// time for, or has a pattern that cannot run in linear time.
 pub fn compile(schema: &Value) -> Result<Validator, Error> {
     apart::takes_its_time();
     if !schema.is_object() && !schema.is_boolean() {
@@ -21,6 +24,10 @@ pub fn compile(schema: &Value) -> Result<Validator, Error> {
     }
     if let Some(reference) = external_reference(schema) {
         return Err(Error::InvalidSchema(format!("external $ref {reference:?} is refused; inline it under $defs")));
+    }
+    if steps::branches_more_than(schema, MOST_WAYS) {
+        let why = "refers to its own parts so often that to check a value takes too many steps".to_owned();
+        return Err(Error::InvalidSchema(why));
     }
     jsonschema::options()
         .with_pattern_options(PatternOptions::regex())
@@ -49,10 +56,20 @@ impl Validators for Anew {
 }
 
 /// Checks `value`, and may take its time; empty when it is valid. Of a value with more than [`MOST_PARTS`] parts only
-/// the first error is told. A schema that does not compile refuses everything (fail closed).
+/// the first error is told, and of one where that takes more than [`MOST_STEPS`] that there is one. A schema that does not
+/// compile refuses everything (fail closed).
 pub fn validate(schema: &Value, value: &Value, validators: &dyn Validators) -> Vec<FieldError> {
     apart::takes_its_time();
+    let steps = Steps::of(schema, value);
+    if steps.are_too_deep() {
+        return vec![FieldError::new(NOWHERE, "too_deep", "nests deeper than it can be checked against the schema")];
+    }
     match validators.validator(schema) {
+        Ok(validator) if validator.is_valid(value) => Vec::new(),
+        Ok(_) if steps.are_more_than(MOST_STEPS) => {
+            let why = "does not fit the schema; to tell where would take too many steps";
+            vec![FieldError::new(NOWHERE, "invalid", why)]
+        }
         Ok(validator) => {
             let mut errors = FieldErrors::default();
             // All of a value's errors are made before the first is told: half a million of them are 200 MB.
@@ -75,6 +92,11 @@ pub fn validate(schema: &Value, value: &Value, validators: &dyn Validators) -> V
 
 /// How many parts a value may have of which every error is told; of a larger one it is the first.
 const MOST_PARTS: usize = 10_000;
+
+/// How many steps may be taken to tell what is wrong with a value.
+const MOST_STEPS: u64 = 10_000;
+/// In how many ways a schema may look at one and the same value.
+const MOST_WAYS: u64 = 100_000;
 
 /// Whether `value` has more than `left` parts: itself, and all that stands in it.
 fn has_more_parts(value: &Value, left: &mut usize) -> bool {

@@ -218,3 +218,88 @@ fn what_is_left_out_is_what_the_schema_says() {
     }
     assert_eq!(with_defaults(&json!({"a": [1]}), &json!(true)), json!({"a": [1]}));
 }
+
+/// A formula: `and` and `or`, each of two formulas, or a name.
+fn formulas(reference: &str) -> Value {
+    let of_two = |op: &str| {
+        json!({
+            "type": "object", "required": ["left", "right", "op"],
+            "properties": {"left": {"$ref": reference}, "right": {"$ref": reference}, "op": {"const": op}},
+        })
+    };
+    json!({
+        "$ref": reference,
+        "$defs": {
+            "formula": {"$anchor": "formula", "anyOf": [{"$ref": "#/$defs/and"}, {"$ref": "#/$defs/or"}, {"type": "string"}]},
+            "and": of_two("and"), "or": of_two("or"),
+        },
+    })
+}
+
+fn nested(depth: usize, innermost: Value) -> Value {
+    (0..depth).fold(innermost, |left, _| json!({"left": left, "right": "a", "op": "or"}))
+}
+
+#[test]
+fn of_a_value_that_a_schema_could_be_tried_on_for_ever_it_is_told_that_it_is_wrong_and_not_where() {
+    for reference in ["#/$defs/formula", "#formula", "#/%24defs/formula"] {
+        let kinds = |depth, innermost: Value| -> Vec<String> {
+            validate(&formulas(reference), &nested(depth, innermost)).into_iter().map(|error| error.kind).collect()
+        };
+        let start = Instant::now();
+        assert_eq!(kinds(8, json!("a")), [""; 0]);
+        assert_eq!(kinds(4, json!(1)), ["anyOf"]);
+        assert_eq!(kinds(90, json!("a")), [""; 0]);
+        assert_eq!(kinds(90, json!(1)), ["invalid"]);
+        assert!(start.elapsed() < Duration::from_secs(30), "{reference}: {:?}", start.elapsed());
+    }
+}
+
+#[test]
+fn a_value_may_nest_and_be_large_where_each_part_is_looked_at_in_one_way() {
+    let any = json!({
+        "$ref": "#/$defs/any",
+        "$defs": {"any": {"anyOf": [
+            {"type": ["string", "integer", "null"]},
+            {"type": "array", "items": {"$ref": "#/$defs/any"}},
+            {"type": "object", "additionalProperties": {"$ref": "#/$defs/any"}},
+        ]}},
+    });
+    let list = json!({"properties": {"next": {"anyOf": [{"$ref": "#"}, {"type": "null"}]}, "tags": {"$ref": "#"}}});
+    let deep = (0..45).fold(json!(1), |inner, _| json!({"next": [inner], "tags": "x"}));
+    assert_eq!(validate(&any, &deep), []);
+    assert_eq!(validate(&any, &Value::from(vec![1; 100_000])), []);
+    assert_eq!(validate(&list, &(0..90).fold(json!({"next": null}), |next, _| json!({"next": next}))), []);
+    let named = json!({
+        "patternProperties": {"^a": {"$ref": "#"}, "^b": {"$ref": "#"}}, "additionalProperties": {"$ref": "#"},
+        "prefixItems": [{"$ref": "#"}], "items": {"$ref": "#"},
+    });
+    assert_eq!(validate(&named, &(0..45).fold(json!(1), |inner, _| json!([{"a": inner.clone()}]))), []);
+}
+
+#[test]
+fn references_one_behind_the_other_are_no_end_of_the_server() {
+    let mut parts = crate::domain::JsonObject::new();
+    for number in 0..200 {
+        parts.insert(format!("p{number}"), json!({"$ref": format!("#/$defs/p{}", number + 1)}));
+    }
+    parts.insert("p200".to_owned(), json!({"properties": {"left": {"$ref": "#/$defs/p0"}}}));
+    let schema = json!({"$ref": "#/$defs/p0", "$defs": parts});
+    let refused = validate(&schema, &nested(90, json!(1)));
+    assert_eq!(refused.first().map(|error| error.kind.as_str()), Some("too_deep"));
+    assert_eq!(validate(&schema, &nested(2, json!(1))), []);
+}
+
+#[test]
+fn a_schema_that_looks_at_one_value_in_more_ways_than_there_is_time_for_is_refused() {
+    let twice = |parts: usize| {
+        let part = |number: usize| json!({"$ref": format!("#/$defs/p{number}")});
+        let mut named: crate::domain::JsonObject = (0..parts)
+            .map(|number| (format!("p{number}"), json!({"anyOf": [part(number + 1), part(number + 1)]})))
+            .collect();
+        named.insert(format!("p{parts}"), json!({"type": "integer"}));
+        json!({"properties": {"a": part(0)}, "$defs": named})
+    };
+    assert_eq!(validate(&twice(10), &json!({"a": 1})), []);
+    assert!(refused(twice(40)).contains("too many steps"));
+}

@@ -81,3 +81,16 @@ def test_a_pattern_that_would_take_for_ever_elsewhere_runs_in_linear_time(api: A
     session_id, interrupt_id = api.ask(PICKER, response_schema={"type": "string", "pattern": "^(a+)+$"})
     problem(api.resume(session_id, interrupt_id, "a" * 50_000 + "b"), 422)
     ok(api.resume(session_id, interrupt_id, "aaa"))
+
+
+def test_an_answer_that_a_schema_could_be_tried_on_for_ever_is_refused_at_once(api: Api) -> None:
+    kinds = [{"type": "object", "properties": {"left": {"$ref": "#"}, "op": {"const": op}}} for op in ("and", "or")]
+    formula = {"anyOf": [*kinds, {"type": "string"}]}
+    session_id, interrupt_id = api.ask(PICKER, response_schema=formula)
+    deep: Any = 1
+    for _ in range(90):
+        deep = {"left": deep, "op": "or"}
+    refusal = problem(api.resume(session_id, interrupt_id, deep), 422)
+    assert [error["type"] for error in refusal["errors"]] == ["invalid"]
+    ok(api.resume(session_id, interrupt_id, {"left": "a", "op": "and"}))
+    assert result(api.wait(session_id)) == {"left": "a", "op": "and"}
