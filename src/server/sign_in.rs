@@ -15,7 +15,7 @@ use utoipa_axum::routes;
 
 use super::app::{App, Shared};
 use super::auth::{Peer, cookie_name, cookies};
-use super::body::read_json;
+use super::body::{Limits, read_json};
 use super::error::ServerError;
 use super::models::{MeResponse, SignInBody};
 use super::problems::problems;
@@ -28,6 +28,9 @@ use crate::engine::access::keyring::SIGN_IN_SECONDS;
 /// How many cookies that are no sign-in as far as is known here are looked for in the store, where another server may
 /// just have kept one. A browser has one, and one for each path and domain that somebody else's page has set.
 const MOST_UNKNOWN: usize = 4;
+
+/// The longest body with a key, in bytes: everybody may send one, and what fits into no header is no key.
+const LONGEST_BODY: usize = 64 * 1024;
 
 /// The routes of this module.
 pub fn routes() -> OpenApiRouter<Arc<App>> {
@@ -58,7 +61,8 @@ async fn sign_in(
     body: Body,
 ) -> Result<Response, ServerError> {
     let address = peer.map(|axum::Extension(Peer(address))| address);
-    let body = read_json(&headers, body, app.limits()).await?.unwrap_or(Value::Null);
+    let limits = Limits { size: app.settings.max_body.min(LONGEST_BODY), ..app.limits() };
+    let body = read_json(&headers, body, limits).await?.unwrap_or(Value::Null);
     let key = digest(read_key(body)?.trim().as_bytes());
     let actor = app.gate.sign_in(&app.engine, key, address)?;
     let token = app.engine.access().sign_in(key, actor).await?;

@@ -197,3 +197,11 @@ async fn a_foreign_cookie_of_the_same_name_signs_nobody_out_and_nobody_in() {
     let refused = me(format!("{other}; {own}")).await;
     assert_eq!((refused.status.as_u16(), refused.code().as_str()), (401, "ambiguous_sign_in"));
 }
+
+#[tokio::test]
+async fn whoever_signs_in_shows_no_key_before_and_so_sends_no_long_body() {
+    let client = Client::with_keys().await;
+    let refused = client.post("/sign-in", json!({"key": "x".repeat(64 * 1024)})).await;
+    assert_eq!((refused.status.as_u16(), refused.code().as_str()), (413, "body_too_large"));
+    assert_eq!(client.post("/sign-in", json!({"key": "x".repeat(32 * 1024)})).await.status.as_u16(), 401);
+}
