@@ -79,7 +79,7 @@ fn open_beside_others(path: &Path) -> Result<Connection, OpenError> {
 pub(super) fn check_readable(path: &Path) -> Result<(), OpenError> {
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => return Err(OpenError::IsDirectory(path.to_owned())),
-        Ok(metadata) => check_names(path, &metadata)?,
+        Ok(metadata) => check_kind(path, &metadata)?,
         Err(error) if error.kind() == ErrorKind::NotFound => return Err(OpenError::Missing(path.to_owned())),
         Err(error) => return Err(failed(path, &error)),
     }
@@ -90,17 +90,15 @@ pub(super) fn check_readable(path: &Path) -> Result<(), OpenError> {
     }
 }
 
-/// Refuses a file that has other names: whoever opens it by one of those sees neither its lock nor its log.
-fn check_names(path: &Path, metadata: &Metadata) -> Result<(), OpenError> {
-    match metadata.nlink() {
-        0 | 1 => Ok(()),
-        names => Err(OpenError::Failed {
-            path: path.to_owned(),
-            reason: format!(
-                "the file has {names} names (hard links), and a store may have one only: remove the others"
-            ),
-        }),
-    }
+/// Refuses what is no file, such as a pipe, whose opening may never end; and a file that has other names: whoever opens it by one of
+/// those sees neither its lock nor its log.
+fn check_kind(path: &Path, metadata: &Metadata) -> Result<(), OpenError> {
+    let reason = match metadata.nlink() {
+        _ if !metadata.is_file() => "it is a device, a pipe or a socket, and no file".to_owned(),
+        0 | 1 => return Ok(()),
+        names => format!("the file has {names} names (hard links), and a store may have one only: remove the others"),
+    };
+    Err(OpenError::Failed { path: path.to_owned(), reason })
 }
 
 /// Whether the file is one, or can be made; makes its directory if that is all that is missing.
@@ -108,7 +106,7 @@ fn check_place(path: &Path, made: &mut Made) -> Result<(), OpenError> {
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => Err(OpenError::IsDirectory(path.to_owned())),
         Ok(metadata) => {
-            check_names(path, &metadata)?;
+            check_kind(path, &metadata)?;
             // SQLite would open a file that it may not write, and fail at the first write.
             OpenOptions::new().read(true).write(true).open(path).map(drop).map_err(|error| failed(path, &error))
         }

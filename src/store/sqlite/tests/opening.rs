@@ -257,3 +257,16 @@ async fn an_address_opens_its_store() {
     }
     assert!(path.exists());
 }
+
+#[test]
+fn what_is_no_file_is_refused_before_anybody_waits_for_it() {
+    let (_directory, path) = place();
+    std::os::unix::net::UnixListener::bind(&path).unwrap();
+    let pipe = path.with_extension("pipe");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    for place in [&path, &pipe, &PathBuf::from("/dev/null")] {
+        for refused in [refusal(place), SqliteStore::open_read_only(place).err().unwrap()] {
+            assert!(matches!(&refused, OpenError::Failed { reason, .. } if reason.contains("no file")), "{refused:?}");
+        }
+    }
+}
