@@ -55,6 +55,7 @@ impl StoreFile {
 /// Opens or makes the file, which nobody else has.
 fn open_alone(path: &Path, made: &mut Made) -> Result<Connection, OpenError> {
     if !path.exists() {
+        check_no_log(path)?;
         make_file(path, made)?;
     }
     log::write_again(path).map_err(|error| failed(path, &error))?;
@@ -99,6 +100,19 @@ fn check_kind(path: &Path, metadata: &Metadata) -> Result<(), OpenError> {
         names => format!("the file has {names} names (hard links), and a store may have one only: remove the others"),
     };
     Err(OpenError::Failed { path: path.to_owned(), reason })
+}
+
+/// Refuses to make a file where the log of one lies that is gone: SQLite would throw it away, and with it what was stored last.
+fn check_no_log(path: &Path) -> Result<(), OpenError> {
+    match std::fs::metadata(with_suffix(path, "-wal")) {
+        Ok(metadata) if metadata.len() > 0 => Err(OpenError::Failed {
+            path: path.to_owned(),
+            reason: "the file is not there, and its log (-wal) is, with what was stored last: put the file back, or take the log \
+                     to where it is now"
+                .to_owned(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// Whether the file is one, or can be made; makes its directory if that is all that is missing.

@@ -9,6 +9,7 @@ use crate::store::contract::fixture::{about, message, session, session_id};
 use crate::store::open::{self, Address};
 use crate::store::open_error::{FileHolder, OpenError};
 use crate::store::sqlite::migrations::NEWEST;
+use crate::store::sqlite::path::with_suffix;
 use crate::store::{Store, StoreExt};
 
 /// The names in a directory, sorted.
@@ -269,4 +270,25 @@ fn what_is_no_file_is_refused_before_anybody_waits_for_it() {
             assert!(matches!(&refused, OpenError::Failed { reason, .. } if reason.contains("no file")), "{refused:?}");
         }
     }
+}
+
+#[tokio::test]
+async fn the_log_of_a_file_that_was_taken_away_is_not_thrown_away() {
+    let (directory, path) = place();
+    let store = open(&path);
+    store.transact(about(1), |transaction| transaction.insert_session(&session(1), &[])).await.unwrap();
+    // As after a crash.
+    let left = directory.path().join("left.db");
+    for suffix in ["", "-wal"] {
+        fs::copy(with_suffix(&path, suffix), with_suffix(&left, suffix)).unwrap();
+    }
+    store.close().await.unwrap();
+    fs::rename(&left, directory.path().join("away.db")).unwrap();
+    let refused = refusal(&left);
+    assert!(
+        matches!(&refused, OpenError::Failed { reason, .. } if reason.contains("its log (-wal) is")),
+        "{refused:?}"
+    );
+    fs::rename(directory.path().join("away.db"), &left).unwrap();
+    assert_eq!(open(&left).query(|reader| reader.count_sessions()).await, Ok(1));
 }
