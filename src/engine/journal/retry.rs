@@ -56,7 +56,7 @@ impl Engine {
         if !self.runs_turns() {
             return Ok(());
         }
-        let (code, agent) = (self.placement.runtime()?.code, self.settings.agent.clone());
+        let (code, agent) = (self.suspending_code()?, self.settings.agent.clone());
         let turns = self.store.upkeep().retriable_turns(code, usize::MAX).await?;
         let sessions: Vec<SessionId> = self
             .store

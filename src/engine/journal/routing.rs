@@ -38,6 +38,12 @@ impl Engine {
         Ok(routed_code(&runtime.code, &runtime.python))
     }
 
+    /// Under which code a turn is suspended that fails here: the same on a Python that cannot replay others' turns is another one.
+    pub(super) fn suspending_code(&self) -> Result<CodeVersion, Error> {
+        let runtime = self.placement.runtime()?;
+        Ok(routed_code(&runtime.code, &runtime.python).unwrap_or_default())
+    }
+
     /// What is run here, as other servers are told it.
     pub(super) fn running_now(&self) -> Result<RunningNow, Error> {
         let policy = self.access.policy_status().and_then(|status| status.digest);

@@ -186,7 +186,7 @@ impl Engine {
             return end(tx, session, turn, event, self.telling.after_commit(), now)
                 .map(|(after_commit, _)| after_commit);
         }
-        let code = self.placement.runtime()?.code;
+        let code = self.suspending_code()?;
         let mut after_commit = self.telling.after_commit();
         after_commit.suspended = Some((session.id, failure.code.clone()));
         self.note_refusal(tx, turn, &failure)?;

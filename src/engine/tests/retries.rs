@@ -22,6 +22,7 @@ crate::store::contract::for_each_store!(
     the_audit_says_who_retried_a_turn_and_after_what,
     with_the_same_code_a_restart_does_not_retry,
     with_other_code_a_restart_retries,
+    on_a_python_that_can_replay_it_a_restart_retries,
     another_agents_failed_turns_are_not_retried,
     what_expired_meanwhile_expires_after_the_retry,
     a_new_message_abandons_the_turn_for_good,
@@ -109,6 +110,17 @@ async fn with_other_code_a_restart_retries(fixture: Fixture) {
     let world = world.crash_into(parking(), mended).await;
     assert_eq!(journal_of(&world.order().await), "start ask ask pause answer taken");
     assert_eq!(world.state(failed.session).await.pending(), [open]);
+}
+
+async fn on_a_python_that_can_replay_it_a_restart_retries(fixture: Fixture) {
+    let later = Runtime { python: "3.99".to_owned(), ..runtime() };
+    let world = World::on(fixture, parking(), later.clone()).await;
+    let (failed, _) = mismatched(&world).await;
+    let world = world.crash_into(parking(), later).await;
+    assert_eq!(world.status(failed.session).await, Status::Error);
+    let world = world.crash_into(parking(), runtime()).await;
+    assert_eq!(journal_of(&world.order().await), "start ask ask pause answer taken");
+    assert_eq!(world.status(failed.session).await, Status::Interrupted);
 }
 
 async fn another_agents_failed_turns_are_not_retried(fixture: Fixture) {
