@@ -58,7 +58,10 @@ pub async fn check(address: &str) -> Result<Checked, OpenError> {
                 let what = format!("row {seq} is missing, and what comes after it is bound to it");
                 checker.found(StoreProblem { kind: ProblemKind::Audit, session: None, what });
             }
-            checker.counted(source.head().await);
+            // A statement that is refused would end the snapshot.
+            if source.may_count().await? {
+                checker.counted(source.head().await);
+            }
             let reading = tokio::spawn(source.read(batches));
             let checked = look(checker, given).await;
             reading.abort();

@@ -68,6 +68,13 @@ impl PostgresSource {
         row.map_err(|error| refused(&self.address, &error))
     }
 
+    /// Whether the user may read what the store counts with: a role that an earlier release was named for (`--grants`) may not.
+    pub(in crate::store) async fn may_count(&self) -> Result<bool, OpenError> {
+        let may = "SELECT has_sequence_privilege('hitl.sessions_seq_seq', 'SELECT')";
+        let row = self.reader.query_one(may, &[]).await.and_then(|row| row.try_get(0));
+        row.map_err(|error| refused(&self.address, &error))
+    }
+
     pub(in crate::store) async fn head(&self) -> Result<StoreHead, OpenError> {
         let row = self.reader.query_one(sql!("copying/head"), &[]).await;
         let row = row.map_err(|error| refused(&self.address, &error))?;

@@ -56,6 +56,7 @@ fn grants(role: &str) -> String {
     format!(
         "GRANT USAGE ON SCHEMA hitl TO {role};\n\
          GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA hitl TO {role};\n\
+         GRANT SELECT ON ALL SEQUENCES IN SCHEMA hitl TO {role};\n\
          REVOKE UPDATE, DELETE, TRUNCATE ON hitl.deeds, hitl.audit_chain FROM {role};\n\
          REVOKE INSERT, DELETE, TRUNCATE ON hitl.meta FROM {role};\n"
     )

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 import uuid
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+
+import pytest
 
 from hitl.cli.store import told
 from tests.python.support import postgres
@@ -75,17 +78,37 @@ def test_a_database_of_another_schema_is_neither_copied_nor_copied_into(database
     assert json.loads(command("store", "copy", str(file), database))["rows"]["keys"] == 1
 
 
-def test_it_needs_the_rights_of_the_owner_and_not_those_of_a_server(database: str, tmp_path: Path) -> None:
-    file, role = tmp_path / "hitl.db", f"r_{uuid.uuid4().hex}"
-    command("keys", "create", "ada", "--scope", "read", "--store", str(file))
+@pytest.fixture
+def role(database: str) -> Iterator[str]:
+    """One that may serve the database and no more."""
+    role = f"r_{uuid.uuid4().hex}"
     postgres.execute(database, f"CREATE ROLE {role} LOGIN")
     try:
         command("migrate", "--store", database, "--grants", role)
-        said = command("store", "copy", str(file), database.replace("postgres@", f"{role}@"), expect=2)
-        assert "does not let the user make or use the schema hitl" in said
-        assert postgres.execute(database, "SELECT count(*) FROM hitl.keys") == "0"
+        yield role
     finally:
         postgres.execute(database, f"DROP OWNED BY {role}; DROP ROLE {role}")
+
+
+def test_it_needs_the_rights_of_the_owner_and_not_those_of_a_server(database: str, role: str, tmp_path: Path) -> None:
+    file = tmp_path / "hitl.db"
+    command("keys", "create", "ada", "--scope", "read", "--store", str(file))
+    said = command("store", "copy", str(file), database.replace("postgres@", f"{role}@"), expect=2)
+    assert "does not let the user make or use the schema hitl" in said
+    assert postgres.execute(database, "SELECT count(*) FROM hitl.keys") == "0"
+
+
+def test_a_store_is_checked_with_the_rights_of_a_server(database: str, role: str) -> None:
+    served = database.replace("postgres@", f"{role}@")
+    with Served("puppet", store=served) as server:
+        server.api.call_tools([{"name": "charge", "args": {"ledger": "/dev/null", "cents": 1}}])
+    postgres.execute(database, "ALTER SEQUENCE hitl.sessions_seq_seq RESTART")
+    checked = json.loads(command("store", "check", served, expect=1).splitlines()[0])
+    assert [one["kind"] for one in checked["problems"]] == ["counter"]
+    # As a role has them that was named to an earlier release.
+    postgres.execute(database, f"REVOKE SELECT ON ALL SEQUENCES IN SCHEMA hitl FROM {role}")
+    checked = json.loads(command("store", "check", served))
+    assert (checked["problems"], checked["rows"]["sessions"]) == ([], 1)
 
 
 def test_a_row_of_the_audit_that_is_gone_is_told_by_what_is_bound_to_it(database: str) -> None:
