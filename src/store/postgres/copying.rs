@@ -253,7 +253,7 @@ async fn alone(address: &PgAddress) -> Result<Client, OpenError> {
 async fn reader(address: &PgAddress) -> Result<Client, OpenError> {
     let reader = connected(address).await?;
     let begin = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET LOCAL statement_timeout = 0; \
-                 SET LOCAL idle_in_transaction_session_timeout = 0; \
+                 SET LOCAL idle_in_transaction_session_timeout = 0; SET LOCAL bytea_output = hex; \
                  SELECT set_config(name, '0', true) FROM pg_settings WHERE name = 'transaction_timeout'";
     reader.batch_execute(begin).await.map_err(|error| refused(address, &error))?;
     Ok(reader)

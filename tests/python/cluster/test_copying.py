@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -109,6 +110,17 @@ def test_a_store_is_checked_with_the_rights_of_a_server(database: str, role: str
     postgres.execute(database, f"REVOKE SELECT ON ALL SEQUENCES IN SCHEMA hitl FROM {role}")
     checked = json.loads(command("store", "check", served))
     assert (checked["problems"], checked["rows"]["sessions"]) == ([], 1)
+
+
+def test_it_is_read_however_the_database_shows_bytes(database: str, tmp_path: Path) -> None:
+    back = tmp_path / "back.db"
+    with Served("puppet", store=database, park_after=0) as server:
+        server.api.call_tools([{"name": "charge", "args": {"ledger": "/dev/null", "cents": 1}}])
+    name = urlsplit(database).path.removeprefix("/")
+    postgres.execute(database, f"ALTER DATABASE {name} SET bytea_output = 'escape'")
+    assert json.loads(command("store", "check", database))["problems"] == []
+    assert json.loads(command("store", "copy", database, str(back)))["waiting"] == 1
+    assert json.loads(command("store", "check", str(back)))["problems"] == []
 
 
 def test_a_row_of_the_audit_that_is_gone_is_told_by_what_is_bound_to_it(database: str) -> None:
