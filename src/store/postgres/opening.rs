@@ -103,12 +103,13 @@ async fn version(address: &PgAddress, connection: &mut Connection) -> Result<Opt
     let found = connection.run(Frame::Snapshot, vec![SqlCall::new(sql!("store/schema"), vec![])]).await;
     match found {
         Ok(rows) => Ok(rows.first().and_then(|rows| rows.first()).and_then(|row| row.try_get::<_, i32>(0).ok())),
-        // Nothing of ours is there, or it may not be looked at.
         Err(CallFailure::Refused(code, _)) if code == SqlState::INSUFFICIENT_PRIVILEGE => {
             Err(trouble(ServerTrouble::NoPermission))
         }
-        Err(CallFailure::Refused(..)) => Ok(None),
-        Err(lost) => Err(failed_text(address, &lost)),
+        // The statement does not fit what is there, so that is nothing of ours.
+        Err(CallFailure::Refused(code, _)) if code.code().starts_with("42") => Ok(None),
+        // It could not be looked at, as while somebody brings it up to date.
+        Err(failed) => Err(failed_text(address, &failed)),
     }
 }
 

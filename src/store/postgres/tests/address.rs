@@ -118,6 +118,16 @@ async fn servers_that_start_at_once_make_one_schema() {
     assert_eq!(database.count("meta").await, 1);
 }
 
+#[tokio::test]
+async fn a_schema_that_cannot_be_looked_at_is_not_said_to_be_anothers() {
+    let database = Database::new().await;
+    database.store().await;
+    let other = database.client().await;
+    other.batch_execute("BEGIN; LOCK TABLE hitl.meta").await.unwrap();
+    let refused = refusal(&database.text()).await;
+    assert!(matches!(&refused, ServerTrouble::Unreachable(why) if why.contains("lock timeout")), "{refused:?}");
+}
+
 #[test]
 fn a_pooler_is_one_that_lends_connections_for_a_transaction() {
     let address: PgAddress = "postgresql://ada@db:6432/hitl?pooler=transaction".parse().unwrap();
