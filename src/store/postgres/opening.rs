@@ -171,7 +171,8 @@ async fn make(address: &PgAddress, connection: &mut Connection, done: usize) -> 
     let Err(failed) = connection.script(&script).await else { return Ok(()) };
     // What failed may have left its transaction open.
     connection.script("ROLLBACK").await.map_err(|failed| failed_text(address, &failed))?;
-    let theirs = [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE];
+    let theirs =
+        [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_COLUMN];
     match failed {
         CallFailure::Refused(code, _) if theirs.contains(&code) => Ok(()),
         CallFailure::Refused(code, _) if code == SqlState::INSUFFICIENT_PRIVILEGE => {

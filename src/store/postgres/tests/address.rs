@@ -2,8 +2,8 @@
 
 use super::support::Database;
 use crate::store::open_error::{OpenError, ServerTrouble};
-use crate::store::postgres::opening::NEWEST;
-use crate::store::postgres::{PgAddress, PostgresBackend};
+use crate::store::postgres::opening::{MIGRATIONS, NEWEST};
+use crate::store::postgres::{PgAddress, PostgresBackend, migrating};
 
 #[test]
 fn a_password_is_shown_nowhere() {
@@ -116,6 +116,19 @@ async fn servers_that_start_at_once_make_one_schema() {
     let stores: Vec<PostgresBackend> = all.into_iter().map(Result::unwrap).collect();
     assert_eq!(stores.len(), 6);
     assert_eq!(database.count("meta").await, 1);
+}
+
+#[tokio::test]
+async fn who_upgrades_at_once_with_others_is_told_of_no_trouble() {
+    for found in 1..MIGRATIONS.len() {
+        let database = Database::new().await;
+        database.execute(&format!("BEGIN; {} COMMIT", MIGRATIONS[..found].concat())).await;
+        let address = database.address();
+        let all = futures_util::future::join_all((0..6).map(|_| migrating::migrate(&address, None))).await;
+        for migrated in all {
+            assert_eq!(migrated.unwrap().newest, NEWEST, "from {found}");
+        }
+    }
 }
 
 #[tokio::test]
