@@ -38,6 +38,8 @@ def migrate(
     """Make the schema of a store in PostgreSQL, or bring an older one up to date. A server makes it when it starts."""
     from hitl import _core
 
+    if sql and check:
+        usage_error("--sql connects to nothing, and --check asks the database", "leave one of them out")
     if sql:
         typer.echo(_core.schema_script(grants), nl=False)
         return

@@ -58,6 +58,7 @@ def test_a_schema_is_made_and_looked_at(database: str) -> None:
     assert json.loads(command("migrate", "--store", database, "--check")) == {"found": 8, "newest": 8}
     assert "only a database has a schema" in command("migrate", "--store", "sqlite:x.db", expect=2)
     assert "which database is not said" in command("migrate", expect=2)
+    assert "--sql connects to nothing" in command("migrate", "--store", database, "--check", "--sql", expect=2)
 
 
 def test_the_statements_of_a_schema_can_be_run_in_another_way(database: str) -> None:
