@@ -2,9 +2,7 @@
 
 use pyo3::prelude::*;
 
-use super::errors::open_error;
-use super::runtime::runtime;
-use crate::store::open::Address;
+use super::servers::on_database;
 use crate::store::open_error::OpenError;
 use crate::store::postgres::PgAddress;
 use crate::store::postgres::migrating::{self, SchemaState};
@@ -43,13 +41,7 @@ fn with(
     address: &str,
     work: impl AsyncFnOnce(PgAddress) -> Result<SchemaState, OpenError> + Send,
 ) -> PyResult<(Option<i32>, i32)> {
-    let runtime = runtime()?;
-    let done = py.detach(|| match Address::parse(address)? {
-        Address::Postgres(address) => runtime.block_on(work(*address)),
-        Address::Memory | Address::Sqlite(_) => Err(OpenError::InvalidAddress(
-            "only a database has a schema of its own; a server brings its file up to date when it starts".to_owned(),
-        )),
-    });
-    let SchemaState { found, newest } = done.map_err(|error| open_error(py, &error))?;
+    let others = "only a database has a schema of its own; a server brings its file up to date when it starts";
+    let SchemaState { found, newest } = on_database(py, address, others, work)?;
     Ok((found, newest))
 }

@@ -1,13 +1,18 @@
 //! The threads behind everything that Python awaits here. They do not outlive a fork.
 
+use std::pin::pin;
 use std::process;
 use std::sync::OnceLock;
+use std::time::Duration;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
 use tokio::runtime::Runtime;
 
 static OWNER: OnceLock<u32> = OnceLock::new();
+
+/// How often whoever waits looks whether a signal has come.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// The runtime of this process, started at its first use.
 ///
@@ -30,4 +35,27 @@ pub fn check_owner() -> PyResult<()> {
         "hitl was used in process {owner} before this process ({here}) was forked from it; its threads were not \
          forked along. Start processes that use hitl with the \"spawn\" or \"forkserver\" method"
     )))
+}
+
+/// Waits for what may take long, while Python goes on. Where the handler of a signal raises, as that of Ctrl-C does, it is dropped
+/// as far as it has come.
+///
+/// # Errors
+/// What the handler raises.
+pub fn wait_for<T, F>(py: Python<'_>, runtime: &Runtime, work: impl FnOnce() -> F + Send) -> PyResult<T>
+where
+    T: Send,
+    F: Future<Output = T>,
+{
+    py.detach(|| {
+        runtime.block_on(async {
+            let (mut work, mut looks) = (pin!(work()), tokio::time::interval(LOOK));
+            loop {
+                tokio::select! {
+                    done = &mut work => return Ok(done),
+                    _ = looks.tick() => Python::attach(|py| py.check_signals())?,
+                }
+            }
+        })
+    })
 }

@@ -4,7 +4,7 @@ use pyo3::prelude::*;
 use serde_json::{Value, json};
 
 use super::errors::open_error;
-use super::runtime::runtime;
+use super::runtime::{runtime, wait_for};
 use crate::domain::cluster::routing;
 use crate::store::open::Address;
 use crate::store::open_error::OpenError;
@@ -69,9 +69,10 @@ pub(super) fn on_database<T: Send>(
     work: impl AsyncFnOnce(PgAddress) -> Result<T, OpenError> + Send,
 ) -> PyResult<T> {
     let runtime = runtime()?;
-    let done = py.detach(|| match Address::parse(address)? {
-        Address::Postgres(address) => runtime.block_on(work(*address)),
-        Address::Memory | Address::Sqlite(_) => Err(OpenError::InvalidAddress(why_none_other.to_owned())),
-    });
+    let done = match Address::parse(address) {
+        Ok(Address::Postgres(address)) => wait_for(py, runtime, || work(*address))?,
+        Ok(Address::Memory | Address::Sqlite(_)) => Err(OpenError::InvalidAddress(why_none_other.to_owned())),
+        Err(error) => Err(error),
+    };
     done.map_err(|error| open_error(py, &error))
 }

@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use serde_json::{Value, json};
 
 use super::errors::open_error;
-use super::runtime::runtime;
+use super::runtime::{runtime, wait_for};
 use super::servers::on_database;
 use crate::store::postgres::adopting;
 use crate::store::{check, copy};
@@ -22,7 +22,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 #[pyfunction]
 fn copy_store<'py>(py: Python<'py>, source: &str, target: &str) -> PyResult<Bound<'py, PyAny>> {
     let runtime = runtime()?;
-    let copied = py.detach(|| runtime.block_on(copy::copy(source, target)));
+    let copied = wait_for(py, runtime, || copy::copy(source, target))?;
     let copied = copied.map_err(|error| open_error(py, &error))?;
     Ok(pythonize::pythonize(py, &json!({"waiting": copied.waiting, "rows": by_table(copied.rows)}))?)
 }
@@ -50,7 +50,7 @@ fn adopt_store<'py>(py: Python<'py>, address: &str) -> PyResult<Bound<'py, PyAny
 #[pyfunction]
 fn check_store<'py>(py: Python<'py>, address: &str) -> PyResult<Bound<'py, PyAny>> {
     let runtime = runtime()?;
-    let checked = py.detach(|| runtime.block_on(check::check(address)));
+    let checked = wait_for(py, runtime, || check::check(address))?;
     let check::Checked { rows, problems } = checked.map_err(|error| open_error(py, &error))?;
     let told = problems.told.into_iter();
     let told = told.map(|one| json!({"kind": one.kind.as_str(), "session_id": one.session, "what": one.what}));

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 
 import pytest
@@ -65,6 +67,28 @@ def test_the_statements_of_a_schema_can_be_run_in_another_way(database: str) -> 
     postgres.execute(database, command("migrate", "--sql"))
     command("migrate", "--store", database, "--check")
     assert 'GRANT USAGE ON SCHEMA hitl TO "a ""server"' in command("migrate", "--sql", "--grants", 'a "server')
+
+
+def test_a_command_that_waits_for_the_database_is_ended_by_ctrl_c(database: str) -> None:
+    command("migrate", "--store", database)
+    holder = f"h_{uuid.uuid4().hex}"
+    postgres.execute(database, f"BEGIN; LOCK TABLE hitl.journal; PREPARE TRANSACTION '{holder}'")
+    checking = subprocess.Popen(
+        [sys.executable, "-m", "hitl", "store", "check", database],
+        cwd=ROOT,
+        env=clean_environment(),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        waiting = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+        eventually(lambda: postgres.execute(database, f"SELECT count(*) {waiting}"), "1")
+        checking.send_signal(signal.SIGINT)
+        assert checking.wait(60) == 130
+    finally:
+        checking.kill()
+        checking.wait()
+        postgres.execute(database, f"ROLLBACK PREPARED '{holder}'")
 
 
 async def asks(
