@@ -67,6 +67,7 @@ impl FromStr for PgAddress {
 
     fn from_str(address: &str) -> Result<Self, OpenError> {
         let (text, options) = OwnOptions::taken_from(address)?;
+        check_credentials(&text)?;
         // What the driver says may repeat a part of the address.
         let mut config: Config = text
             .parse()
@@ -187,6 +188,20 @@ where
 async fn watched(connection: impl Future<Output = Result<(), tokio_postgres::Error>>) {
     if let Err(error) = connection.await {
         tracing::debug!(error = described(&error), "a connection to the database has ended");
+    }
+}
+
+/// The driver takes all before the first `@` for the user and the password, whatever else stands there. Refuses what would make it
+/// take something else than is meant, and so hide or show it at the wrong place.
+fn check_credentials(text: &str) -> Result<(), OpenError> {
+    let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
+    let Some((credentials, place)) = rest.split_once('@') else { return Ok(()) };
+    if credentials.contains('?') {
+        return Err(invalid("in a user or password ? is written %3F, and in an option @ is written %40"));
+    }
+    match place.split(['/', '?']).next() {
+        Some(hosts) if hosts.contains('@') => Err(invalid("in a user or password @ is written %40")),
+        _ => Ok(()),
     }
 }
 
@@ -323,13 +338,14 @@ fn certificates(option: &str, path: &Path) -> Result<Vec<CertificateDer<'static>
 fn shown(text: &str) -> String {
     let (address, query) = text.split_once('?').unwrap_or((text, ""));
     let (scheme, rest) = address.split_once("://").unwrap_or(("postgresql", address));
-    let (whose, path) = rest.split_once('/').unwrap_or((rest, ""));
-    let whose = match whose.rsplit_once('@') {
-        Some((user, hosts)) => format!("{}@{hosts}", user.split(':').next().unwrap_or_default()),
-        None => whose.to_owned(),
+    let whose = match rest.split_once('@') {
+        Some((user, place)) => format!("{}@{place}", user.split(':').next().unwrap_or_default()),
+        None => rest.to_owned(),
     };
-    let options: Vec<&str> =
-        query.split('&').filter(|pair| !pair.is_empty() && !pair.starts_with("password=")).collect();
+    let whose = if whose.contains('/') { whose } else { format!("{whose}/") };
+    let is_password =
+        |pair: &&str| url::form_urlencoded::parse(pair.as_bytes()).next().is_some_and(|(name, _)| name == "password");
+    let options: Vec<&str> = query.split('&').filter(|pair| !pair.is_empty() && !is_password(pair)).collect();
     let query = if options.is_empty() { String::new() } else { format!("?{}", options.join("&")) };
-    format!("{scheme}://{whose}/{path}{query}")
+    format!("{scheme}://{whose}{query}")
 }

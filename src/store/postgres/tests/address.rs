@@ -25,10 +25,27 @@ fn what_is_shown_of_an_address_leads_to_the_same_database() {
         ("postgresql://ada:a%40b:c@one,two/hitl?sslmode=disable", "postgresql://ada@one,two/hitl?sslmode=disable"),
         ("postgresql://ada@/hitl?host=/run/pg&password=hunter2", "postgresql://ada@/hitl?host=/run/pg"),
         ("postgres://db/hitl?password=hunter2", "postgres://db/hitl"),
+        ("postgres://ada@db/hitl?pass%77ord=hunter2", "postgres://ada@db/hitl"),
+        // The driver takes it for a password as it stands.
+        ("postgresql://ada:hun/ter:2@db:5433/hitl", "postgresql://ada@db:5433/hitl"),
+        ("postgresql://ada:hunter2@db", "postgresql://ada@db/"),
     ] {
         assert_eq!(text.parse::<PgAddress>().unwrap().to_string(), shown);
         assert!(shown.parse::<PgAddress>().is_ok(), "{shown}");
     }
+}
+
+#[test]
+fn a_password_that_would_be_read_in_another_way_is_refused_and_not_shown() {
+    for wrong in ["ada:hunter?2@db/hitl", "ada:hunter@2@db/hitl", "ada@hunter2@db", "db/hitl?application_name=hunter@2"]
+    {
+        let error = format!("postgresql://{wrong}").parse::<PgAddress>().unwrap_err();
+        assert_eq!(error.code(), "store_address_invalid", "{wrong}");
+        assert!(error.to_string().contains("is written %40") && !error.to_string().contains("hunter"), "{error}");
+    }
+    // What the driver never sees may hold one.
+    let passfile = "postgresql://ada@db/hitl?passfile=/nowhere/a@b";
+    assert!(passfile.parse::<PgAddress>().unwrap_err().to_string().contains("passfile cannot be read"));
 }
 
 #[tokio::test]
