@@ -239,6 +239,8 @@ impl OwnOptions {
                 Some(("pooler", "transaction")) => options.is_pooled = true,
                 Some(("pooler", _)) => return Err(invalid("pooler is transaction, where it is said at all")),
                 Some((name @ ("sslrootcert" | "sslcert" | "sslkey" | "passfile"), path)) => {
+                    // As in all of an address, and unlike in a form, a plus is one.
+                    let pair = pair.replace('+', "%2B");
                     let path =
                         url::form_urlencoded::parse(pair.as_bytes()).next().map_or(path.into(), |(_, path)| path);
                     let place = match name {

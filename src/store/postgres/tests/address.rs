@@ -53,13 +53,13 @@ async fn the_password_may_be_in_a_file() {
     let database = Database::new().await;
     drop(database.client().await.batch_execute("CREATE ROLE guarded LOGIN PASSWORD 'right'").await);
     let directory = tempfile::tempdir().unwrap();
-    let file = directory.path().join("pass:words");
+    let file = directory.path().join("pass:w+rds");
     std::fs::write(&file, "# of others\nelsewhere:*:*:*:wrong\n*:*:*:ada:wrong\nlocalhost:5432:*:guarded:r\\ight\n")
         .unwrap();
     let guarded = format!("{}&passfile={}", database.text().replace("postgres@", "guarded@"), file.display());
     // It is let in: what it may do there is another matter.
     assert_eq!(refusal(&guarded).await, ServerTrouble::NoPermission);
-    let none = guarded.replace("guarded@", "ada@").replace("pass:words", "nowhere");
+    let none = guarded.replace("guarded@", "ada@").replace("pass:w+rds", "nowhere");
     assert_eq!(none.parse::<PgAddress>().unwrap_err().code(), "store_address_invalid");
 }
 
