@@ -6,6 +6,7 @@ import ipaddress
 import math
 import os
 import re
+import resource
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
@@ -53,13 +54,24 @@ class InvalidOption(HitlError, ValueError):
 
 TURNS_A_PROCESSOR: dict[Isolation, int] = {"process": 8, "task": 64}
 
+_FILES_OF_A_TURN = 8
+"""Of a turn in a process of its own, and of the process that waits for the next one."""
+_FILES_OF_OTHERS = 1024
+"""What connections, the store and turns that wait are left with at least, before a default takes more of them."""
+
 
 def default_workers(isolation: Isolation) -> int:
     """How many turns are at work at once where nobody says. A turn awaits its model for most of its time, and takes no
-    processor for that: so there are several for each that this process may use, two of which are assumed at least."""
+    processor for that: so there are several for each that this process may use, two of which are assumed at least.
+    Turns in processes of their own take files that this process has open: where it may have few, no more than those are
+    for, and one a processor at least."""
     affinity = getattr(os, "sched_getaffinity", None)
-    processors = len(affinity(0)) if affinity is not None else os.cpu_count() or 2
-    return TURNS_A_PROCESSOR[isolation] * max(2, processors)
+    processors = max(2, len(affinity(0)) if affinity is not None else os.cpu_count() or 2)
+    turns = TURNS_A_PROCESSOR[isolation] * processors
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if isolation == "task" or files == resource.RLIM_INFINITY:
+        return turns
+    return max(processors, min(turns, (files - _FILES_OF_OTHERS) // _FILES_OF_A_TURN))
 
 
 class ServerOptions(TypedDict, total=False):

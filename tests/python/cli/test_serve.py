@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -78,6 +79,17 @@ def test_a_turn_that_awaits_its_model_keeps_no_processor_from_another() -> None:
     assert ServeOptions(agent="m:a", isolation="task").workers == 8 * default_workers("process")
     assert ServeOptions(agent=object()).workers == default_workers("task")  # its turns are tasks of this process
     assert ServeOptions(agent="m:a", workers=1).workers == 1
+
+
+@pytest.mark.parametrize(("files", "turns"), [(1024, 16), (2048, 128), (-1, 128)])
+def test_a_default_takes_no_more_files_than_the_process_may_open(
+    monkeypatch: pytest.MonkeyPatch, files: int, turns: int
+) -> None:
+    # A server with 128 processes at work, and as many that wait, did not start where it may open 1024 files.
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(16)), raising=False)
+    monkeypatch.setattr(resource, "getrlimit", lambda _: (files, files))
+    assert default_workers("process") == turns
+    assert default_workers("task") == 1024
 
 
 def another(name: str) -> Any:
