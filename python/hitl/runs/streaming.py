@@ -122,8 +122,8 @@ class RunStream(Generic[OutputT]):
 
     @property
     def _is_stopped(self) -> bool:
-        """Whether ``aclose`` has ended the run. Whoever asks is not cancelled with it."""
-        return self._is_closed and self._task is not None and self._task.cancelled()
+        """Whether ``aclose`` has ended the run, or kept it from beginning. Whoever asks is not cancelled with it."""
+        return self._is_closed and (self._task is None or self._task.cancelled())
 
     @property
     def result(self) -> RunResult[OutputT]:

@@ -76,6 +76,9 @@ async def test_a_stream_that_is_closed_before_it_began_begins_no_run() -> None:
     stream = hitl.stream(forever, "go")
     await stream.aclose()
     assert [event.type async for event in stream] == []
+    # It said that the stream is to be iterated first.
+    with pytest.raises(RuntimeError, match="was closed before its run had come to an end"):
+        _ = stream.result
 
 
 async def test_what_came_before_a_stream_was_closed_is_still_told() -> None:
