@@ -155,6 +155,19 @@ impl Feed {
         drop(self.news.send(FeedUpdate::Gone(session)));
     }
 
+    /// After which number a listener is told of events who brings one, or none. A number that was never given out here is of a
+    /// store that was in this one's place: of what comes now, none is larger for long.
+    async fn place(&self, session: Option<SessionId>, after: Option<u64>) -> Result<u64, Error> {
+        // What a session's own listeners were told may not be in everybody's sight yet.
+        if let (Some(session), Some(number)) = (session, after)
+            && number <= self.store.query(move |reader| reader.last_event_of(session)).await?
+        {
+            return Ok(number);
+        }
+        let newest = self.store.query(|reader| reader.last_event()).await?;
+        Ok(after.map_or(newest, |number| number.min(newest)))
+    }
+
     /// Events from now on, or after number `after`, of one session or of all; ends at shutdown. Where no event has that
     /// number yet, from now on too.
     ///
@@ -166,10 +179,7 @@ impl Feed {
             let _comes = self.arrivals.lock().unwrap_or_else(PoisonError::into_inner);
             self.listeners.subscribe()
         };
-        let newest = self.store.query(|reader| reader.last_event()).await?;
-        // A number that was never given out here is of a store that was in this one's place: of what comes now, none is larger
-        // for long.
-        let cursor = after.map_or(newest, |number| number.min(newest));
+        let cursor = self.place(session, after).await?;
         let (sender, events) = mpsc::channel(WINDOW);
         let (store, news) = (Arc::clone(&self.store), self.news.clone());
         let subscriber = Subscriber { store, news, session, cursor, sender };

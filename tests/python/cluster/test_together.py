@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 
 from tests.python.cluster.conftest import AGENT, Serve, begin_step, runs
@@ -224,3 +225,23 @@ def test_three_servers_that_are_killed_and_come_back_lose_and_repeat_nothing(ser
         assert back.wait(session_id)["response"]["content"] == "worked"
         # A step that was under way when its server died runs again, the others' do not.
         assert runs(places[number]) == (1 if number % 3 == 2 else 2), servers[2].lines
+
+
+def test_who_comes_back_is_told_nothing_again_while_a_transaction_is_open(serve: Serve, database: str) -> None:
+    api = serve().api
+    # What is stored from then on is in everybody's sight once it is over; a session's own listeners are told at once.
+    held = "SELECT pg_current_xact_id(), pg_sleep(20)"
+    of_held = "FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%pg_sleep(20)'"
+    with ThreadPoolExecutor(1) as pool:
+        holder = pool.submit(postgres.execute, database, held)
+        eventually(lambda: postgres.execute(database, f"SELECT count(*) {of_held}"), "1")
+        session_id = api.create()
+        assert api.send(session_id, "null").status_code == 202
+        eventually(lambda: ok(api.get(f"/sessions/{session_id}"))["status"], "interrupted")
+        path = f"/sessions/{session_id}/events"
+        with listen(api, path, after="0") as stream:
+            last = stream.until("session.interrupted")[-1]
+        with listen(api, path, after=last.id, timeout=1) as stream, pytest.raises(httpx2.ReadTimeout):
+            stream.next()
+        postgres.execute(database, f"SELECT pg_terminate_backend(pid) {of_held}")
+        assert holder.exception() is not None
