@@ -60,13 +60,14 @@ impl Validators for Anew {
 /// compile refuses everything (fail closed).
 pub fn validate(schema: &Value, value: &Value, validators: &dyn Validators) -> Vec<FieldError> {
     apart::takes_its_time();
-    let steps = Steps::of(schema, value);
-    if steps.are_too_deep() {
+    // To count takes longer than to check, and what is kept meanwhile is many times the value: only where it has to be.
+    let steps = Steps::may_be_too_deep(schema, value).then(|| Steps::of(schema, value));
+    if steps.is_some_and(|steps| steps.are_too_deep()) {
         return vec![FieldError::new(NOWHERE, "too_deep", "nests deeper than it can be checked against the schema")];
     }
     match validators.validator(schema) {
         Ok(validator) if validator.is_valid(value) => Vec::new(),
-        Ok(_) if steps.are_more_than(MOST_STEPS) => {
+        Ok(_) if steps.unwrap_or_else(|| Steps::of(schema, value)).are_more_than(MOST_STEPS) => {
             let why = "does not fit the schema; to tell where would take too many steps";
             vec![FieldError::new(NOWHERE, "invalid", why)]
         }

@@ -17,6 +17,8 @@ const MOST_DEEP: usize = 1500;
 /// How often everything may be looked at, on average. A schema that does not refer to itself in several ways has each part
 /// looked at a few times.
 const MOST_TIMES: u64 = 20;
+/// Of how many parts it is kept what they cost: that is memory. What has more is not counted to its end.
+const MOST_KEPT: usize = 900_000;
 
 /// What it takes to check a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,28 +29,38 @@ pub struct Steps {
     once: u64,
     /// Whether they stand deeper in each other than there is room for.
     is_too_deep: bool,
+    /// Whether there are more than were counted.
+    is_cut: bool,
 }
 
 impl Steps {
+    /// Whether there may be no room on a stack for what `schema` and `value` take, told without counting: each level of the
+    /// value takes the longest chain of parts that look at one and the same, at most.
+    pub fn may_be_too_deep(schema: &Value, value: &Value) -> bool {
+        refers(schema)
+            && Counting::new(schema).longest_chain().is_none_or(|chain| levels(value).saturating_mul(chain) > MOST_DEEP)
+    }
+
     /// Those that `schema` takes for `value`.
     pub fn of(schema: &Value, value: &Value) -> Self {
         // Without references nothing is looked at twice.
         if !refers(schema) {
-            return Self { all: 0, once: 0, is_too_deep: false };
+            return Self { all: 0, once: 0, is_too_deep: false, is_cut: false };
         }
         let mut counting = Counting::new(schema);
         let all = counting.steps(schema, value, 0);
-        Self { all, once: counting.known.len() as u64, is_too_deep: counting.is_too_deep }
+        let Counting { known, is_too_deep, is_cut, .. } = counting;
+        Self { all, once: known.len() as u64, is_too_deep, is_cut }
     }
 
     /// Whether they are more than `most`, and not because the value is large.
     pub fn are_more_than(&self, most: u64) -> bool {
-        self.all > most && self.all > self.once.saturating_mul(MOST_TIMES)
+        self.is_cut || self.all > most && self.all > self.once.saturating_mul(MOST_TIMES)
     }
 
-    /// Whether there is no room on a stack for all that stand in each other.
+    /// Whether there is no room on a stack for all that stand in each other, as far as they were counted.
     pub fn are_too_deep(&self) -> bool {
-        self.is_too_deep
+        self.is_too_deep || self.is_cut
     }
 }
 
@@ -81,13 +93,14 @@ struct Counting<'a> {
     known: HashMap<Pair, u64>,
     patterns: HashMap<*const u8, Option<Regex>>,
     is_too_deep: bool,
+    is_cut: bool,
 }
 
 impl<'a> Counting<'a> {
     fn new(root: &'a Value) -> Self {
         let mut anchors = HashMap::new();
         find_anchors(root, &mut anchors);
-        Self { root, anchors, known: HashMap::new(), patterns: HashMap::new(), is_too_deep: false }
+        Self { root, anchors, known: HashMap::new(), patterns: HashMap::new(), is_too_deep: false, is_cut: false }
     }
 
     /// Whether some part of `schema` takes more than `most` steps for what has no parts.
@@ -110,6 +123,10 @@ impl<'a> Counting<'a> {
         }
         if depth > MOST_DEEP {
             self.is_too_deep = true;
+            return 1;
+        }
+        self.is_cut |= self.known.len() >= MOST_KEPT;
+        if self.is_cut {
             return 1;
         }
         self.known.insert(pair, 1);
@@ -177,6 +194,61 @@ impl<'a> Counting<'a> {
         pairs.fold(0, |all: u64, (schema, value)| all.saturating_add(self.steps(schema, value, depth)))
     }
 
+    /// How many parts of the schema, each reached from the one before, look at one and the same value at most; `None` where they
+    /// lead back to themselves, or there are more than there is room for.
+    fn longest_chain(&self) -> Option<usize> {
+        let mut known = HashMap::new();
+        self.chain_in(self.root, &mut known)
+    }
+
+    /// The same, of those that begin anywhere in `schema`.
+    fn chain_in(&self, schema: &'a Value, known: &mut HashMap<*const Value, Option<usize>>) -> Option<usize> {
+        let parts: Vec<&Value> = match schema {
+            Value::Object(members) => members.values().collect(),
+            Value::Array(items) => items.iter().collect(),
+            _ => return Some(1),
+        };
+        let mut longest = self.chain(schema, known, 0)?;
+        for part in parts {
+            longest = longest.max(self.chain_in(part, known)?);
+        }
+        Some(longest)
+    }
+
+    fn chain(
+        &self,
+        schema: &'a Value,
+        known: &mut HashMap<*const Value, Option<usize>>,
+        depth: usize,
+    ) -> Option<usize> {
+        let Value::Object(keywords) = schema else { return Some(1) };
+        if let Some(found) = known.get(&std::ptr::from_ref(schema)) {
+            return *found;
+        }
+        if depth > MOST_DEEP {
+            return None;
+        }
+        // As long as it is not known: what leads back here is a circle.
+        known.insert(schema, None);
+        let mut longest = 0;
+        for (keyword, part) in keywords {
+            let next: Vec<&'a Value> = match (keyword.as_str(), part) {
+                ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(target)) => {
+                    self.referred(target).into_iter().collect()
+                }
+                ("not" | "if" | "then" | "else", _) => vec![part],
+                ("allOf" | "anyOf" | "oneOf", Value::Array(parts)) => parts.iter().collect(),
+                ("dependentSchemas" | "dependencies", Value::Object(parts)) => parts.values().collect(),
+                _ => continue,
+            };
+            for part in next {
+                longest = longest.max(self.chain(part, known, depth + 1)?);
+            }
+        }
+        known.insert(schema, Some(longest + 1));
+        Some(longest + 1)
+    }
+
     /// What a reference into the same document leads to.
     fn referred(&self, target: &str) -> Option<&'a Value> {
         let fragment = decoded(target.strip_prefix('#')?);
@@ -191,6 +263,16 @@ impl<'a> Counting<'a> {
         let compiled = self.patterns.entry(pattern.as_ptr()).or_insert_with(|| Regex::new(pattern).ok());
         compiled.as_ref().is_none_or(|compiled| compiled.is_match(name))
     }
+}
+
+/// How deep a value nests.
+fn levels(value: &Value) -> usize {
+    let deepest = match value {
+        Value::Array(items) => items.iter().map(levels).max(),
+        Value::Object(members) => members.values().map(levels).max(),
+        _ => None,
+    };
+    deepest.unwrap_or_default() + 1
 }
 
 /// The parts of a schema by what they are called; of two of one name the first.
