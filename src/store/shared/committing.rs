@@ -34,13 +34,14 @@ enum Resolved {
 /// As [`Backend::commit`]; [`Error::StoreUnavailable`] where it cannot be found out.
 pub async fn commit(backend: &impl Backend, commits: &Arc<CommitQueue>, changes: Changes) -> Result<Committed, Error> {
     // What changes no session bears no token.
-    let Some(change) = changes.sessions.first().cloned() else { return commits.commit(backend, changes).await };
+    let Some(change) = changes.sessions.first().cloned() else { return commits.commit(backend, changes, true).await };
     let counted = changes.events.len();
     let mut lost = None;
     let mut is_sent = true;
     for look in 0..LOOKS {
         if is_sent {
-            match commits.commit(backend, changes.clone()).await {
+            // What was lost goes by itself from then on: it may have been for another one of its group, which would go with it again.
+            match commits.commit(backend, changes.clone(), lost.is_none()).await {
                 // The one that was sent before may have been first, or others after it: then nobody knows.
                 Ok(Committed::Moved) if lost.is_some() => {}
                 Err(error @ Error::StoreUnavailable(_)) => lost = Some(error),

@@ -4,7 +4,8 @@
 //! form then goes together: the database is asked to compare, to write and to sync once for all of them.
 //!
 //! Nobody's commit depends on another's. A group that comes to nothing is taken apart, and each of it is committed by itself;
-//! where nobody knows what came of it, each session tells of its own. Where others are first all the time, groups get small.
+//! where nobody knows what came of it, each session tells of its own, and what did not happen goes by itself then: a session that somebody
+//! else holds would hold up the others of its group again. Where others are first all the time, groups get small.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -68,12 +69,17 @@ impl CommitQueue {
         Arc::new(Self { at_once: at_once.max(1), state: Mutex::new(state) })
     }
 
-    /// Commits, perhaps together with others.
+    /// Commits, together with others where it `may_join` them.
     ///
     /// # Errors
     /// As [`Backend::commit`].
-    pub async fn commit(self: &Arc<Self>, backend: &impl Backend, changes: Changes) -> Result<Committed, Error> {
-        let batch = match self.enter(changes) {
+    pub async fn commit(
+        self: &Arc<Self>,
+        backend: &impl Backend,
+        changes: Changes,
+        may_join: bool,
+    ) -> Result<Committed, Error> {
+        let batch = match self.enter(changes, may_join) {
             Ok(batch) => batch,
             Err(waiting) => match timeout(PATIENCE, waiting).await {
                 Ok(Ok(CommitReply::Goes(batch))) => *batch,
@@ -88,14 +94,18 @@ impl CommitQueue {
     }
 
     /// `changes` go now, or wait.
-    fn enter(self: &Arc<Self>, changes: Changes) -> Result<CommitBatch, oneshot::Receiver<CommitReply>> {
+    fn enter(
+        self: &Arc<Self>,
+        changes: Changes,
+        may_join: bool,
+    ) -> Result<CommitBatch, oneshot::Receiver<CommitReply>> {
         let mut state = self.state();
         if state.under_way < self.at_once {
             state.under_way += 1;
             return Ok(CommitBatch { place: CommitPlace(Arc::clone(self)), changes, others: Vec::new() });
         }
         let (reply, waiting) = oneshot::channel();
-        state.waiting.push_back(WaitingCommit { form: changes.form(), changes, reply });
+        state.waiting.push_back(WaitingCommit { form: changes.form().filter(|_| may_join), changes, reply });
         Err(waiting)
     }
 

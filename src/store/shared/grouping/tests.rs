@@ -158,7 +158,7 @@ async fn who_gives_up_leaves_its_place_to_the_next() {
     let queue = CommitQueue::new(1);
     let commit = |number: u128| {
         let changes = Changes { events: vec![(event(number, "told"), at(0))], ..Changes::default() };
-        queue.commit(&connection, changes)
+        queue.commit(&connection, changes, true)
     };
     {
         let (mut first, mut second) = (std::pin::pin!(commit(1)), std::pin::pin!(commit(2)));
@@ -188,6 +188,18 @@ fn kept(number: u128) -> Changes {
     let id = session_id(number);
     let change = SessionChange { id, seen: Some(version(1)), next: version(2), row: RowChange::Kept };
     Changes { sessions: vec![change], ..Changes::default() }
+}
+
+#[tokio::test]
+async fn what_was_lost_goes_by_itself_when_it_is_sent_again() {
+    let queue = CommitQueue::new(1);
+    let Ok(first) = queue.enter(kept(1), true) else { panic!("nobody is under way") };
+    let (Err(again), Err(_other)) = (queue.enter(kept(2), false), queue.enter(kept(3), true)) else {
+        panic!("one is under way")
+    };
+    drop(first);
+    let Ok(CommitReply::Goes(batch)) = again.await else { panic!("it has waited longest") };
+    assert!(batch.others.is_empty());
 }
 
 #[test]
