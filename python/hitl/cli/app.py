@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import io
 import re
 import sys
 from importlib import import_module
@@ -13,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from hitl.cli import exit_codes
+from hitl.cli import exit_codes, streams
 from hitl.cli.output import Failure
 from hitl.errors import AgentLoadError, HitlError, PythonUntested
 
@@ -124,10 +123,22 @@ def run(arguments: list[str] | None = None) -> int:
     """
     if arguments is None:
         arguments = sys.argv[1:]
+    streams.open_closed_streams()
     # Before modules of the working directory could stand for what the commands import.
     app = program(*arguments[:1])
     _put_working_directory_first()
-    _never_fail_to_read_or_print()
+    streams.never_fail_to_read_or_print()
+    try:
+        exit_code = _run(app, arguments)
+        # What cannot be written is told of here, and not by Python at its end.
+        sys.stdout.flush()
+    except OSError as error:
+        failure = streams.unwritable(error)
+        return exit_codes.RUNTIME if failure is None else _print(failure)
+    return exit_code
+
+
+def _run(app: typer.Typer, arguments: list[str]) -> int:
     try:
         app(args=arguments, prog_name="hitl", standalone_mode=True)
     except SystemExit as finished:
@@ -158,7 +169,10 @@ def _print(failure: Failure) -> int:
     """Its exit code, once it has been told."""
     from hitl.cli.tables import print_failure
 
-    print_failure(failure)
+    try:
+        print_failure(failure)
+    except OSError:
+        streams.give_up_errors()
     return failure.exit_code
 
 
@@ -178,14 +192,3 @@ def _put_working_directory_first() -> None:
     here = str(Path.cwd())
     if sys.path[:1] not in ([""], [here]):
         sys.path.insert(0, here)
-
-
-def _never_fail_to_read_or_print() -> None:
-    """A character that the terminal's encoding lacks must not end a command. What is read and is no text is kept, as it
-    is of arguments: whoever sends it says so.
-    """
-    if isinstance(sys.stdin, io.TextIOWrapper):
-        sys.stdin.reconfigure(errors="surrogateescape")
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")

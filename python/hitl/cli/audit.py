@@ -47,6 +47,7 @@ def export(
     with _rows(store, url, api_key) as rows:
         if output is None:
             _write(sys.stdout, rows, verifier.take)
+            sys.stdout.flush()
         else:
             _write_file(output, rows, verifier.take)
     seq, digest = verifier.finish()

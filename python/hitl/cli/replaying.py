@@ -8,7 +8,7 @@ import signal
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -18,6 +18,7 @@ from rich.text import Text
 from hitl.cli import exit_codes
 from hitl.cli.output import Failure
 from hitl.cli.stored import stored_sessions
+from hitl.cli.streams import unwritable
 from hitl.cli.tables import console, print_failure, print_table
 from hitl.cli.text import one_line, plain
 from hitl.driver.code_version import code_version
@@ -229,18 +230,23 @@ def main(arguments: list[str]) -> NoReturn:
     agent, store, limit, patience, form = arguments
     try:
         exit_code = check(agent, store, int(limit), float(patience), form)
+        sys.stdout.flush()
     except Failure as failure:
         exit_code = _fail(failure)
     except AgentLoadError as error:
         hint = error.hint or "MODULE is imported from the working directory, ATTR is a name in it"
         exit_code = _fail(Failure(str(error), hint, exit_codes.AGENT_IMPORT))
-    sys.stdout.flush()
-    sys.stderr.flush()
+    except OSError as error:
+        lost = unwritable(error)
+        exit_code = exit_codes.RUNTIME if lost is None else _fail(lost)
+    with suppress(OSError):
+        sys.stderr.flush()
     os._exit(exit_code)
 
 
 def _fail(failure: Failure) -> int:
-    print_failure(failure)
+    with suppress(OSError):
+        print_failure(failure)
     return failure.exit_code
 
 
