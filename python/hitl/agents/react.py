@@ -25,6 +25,7 @@ from hitl.models.chat_client import ChatClient, ResponseFormat
 from hitl.tools.context import ApprovalPolicy, SystemPrompt
 from hitl.tools.definition import Tool, is_tool_name, tool
 from hitl.tools.guardrails import Guardrail, OutputGuardrail, read_output_guardrails
+from hitl.tools.schema import takes_object
 from hitl.turn.callables import check_takes
 from hitl.turn.permits import permit
 from hitl.turn.resources import Resources, check_declared
@@ -397,4 +398,11 @@ def _sort_tools(given: Iterable[ToolLike]) -> tuple[list[Tool[..., Any]], tuple[
             tools.append(tool(item))
         else:
             raise TypeError(f"ReActAgent: tools takes @tool functions and MCPTools, got {item!r}")
+    for made in tools:
+        if takes_object(made.function):
+            name = getattr(made.function, "__qualname__", made.name)
+            raise TypeError(
+                f"ReActAgent: {name} is a method without its object\n\n"
+                f"hint: make the object first: tools=[obj.{made.name}]"
+            )
     return tools, tuple(sources)

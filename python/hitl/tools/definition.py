@@ -32,6 +32,7 @@ from hitl.tools.schema import (
     Parameters,
     SchemaParameters,
     Signature,
+    of_class,
     read_docstring,
     read_signature,
     resolve_hints,
@@ -74,6 +75,8 @@ class Tool(Generic[P, R_co]):
     """
 
     def __init__(self, function: Callable[P, R_co], *, _local_names: Mapping[str, Any] | None = None):
+        if isinstance(function, classmethod):
+            raise TypeError(of_class(function.__func__))
         if not callable(function):
             raise TypeError(f"tool() needs a function, got {type(function).__name__}")
         target = function.func if isinstance(function, functools.partial) else function

@@ -10,7 +10,6 @@
 from __future__ import annotations
 
 import functools
-import inspect
 import json
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
@@ -24,6 +23,7 @@ from hitl.errors import InvalidAnswer
 from hitl.tools.asking import Question, ask_holding_id
 from hitl.tools.definition import TOOL_ATTRIBUTE, Tool, make_tool
 from hitl.tools.options import SETTERS, ToolOptions
+from hitl.tools.schema import class_of, takes_object
 from hitl.turn.interrupts import seconds
 from hitl.turn.runtime import Turn, current_turn, location_of
 
@@ -262,7 +262,8 @@ def requires_approval(function: Any = None, /, **options: Unpack[ToolOptions]) -
     ``@hitl.requires_approval`` or ``@hitl.requires_approval(description=..., on_approval=..., ...)``: the options are
     those of ``hitl.tool``; ``requires_approval=`` itself may be a callable ``(ctx, args) -> bool``. The result is a
     function of the same kind and signature, so that other frameworks can make a tool of it. A plain function blocks its
-    thread while it waits; on an event loop write ``await function.call(...)``.
+    thread while it waits; on an event loop write ``await function.call(...)``, of a method
+    ``await Bank.transfer.call(bank, ...)``.
 
     A call raises ``ToolRejected`` after a no, RuntimeError outside a hitl run, and what the function raises. A ``Tool``
     that is given comes back as a gated copy. Raises TypeError or ValueError for an option that is none or cannot be.
@@ -287,14 +288,25 @@ def requires_approval(function: Any = None, /, **options: Unpack[ToolOptions]) -
     return gate if function is None else gate(function)
 
 
+def _may_be_of(method: Callable[..., Any], given: object) -> bool:
+    """Whether this may be the object of the method: of its class, or with a method of its name."""
+    owner = class_of(method)
+    kind = type(given)
+    return owner is None or hasattr(kind, method.__name__) or owner in (each.__name__ for each in kind.__mro__)
+
+
 def _gated(function: Callable[..., Any], made: Tool[..., Any]) -> Callable[..., Any]:
-    is_method = next(iter(inspect.signature(function).parameters), None) == "self" and not inspect.ismethod(function)
+    is_method = takes_object(function)
 
     def of(args: tuple[Any, ...]) -> tuple[Tool[..., Any], tuple[Any, ...]]:
         """The tool, bound to the object that a method is called on, and the arguments that are left."""
         return (made.__get__(args[0]), args[1:]) if is_method and args else (made, args)
 
     async def call(*args: Any, **kwargs: Any) -> Any:
+        if is_method and not (args and _may_be_of(function, args[0])):
+            # Looked up on a bound method it is the function's own, and knows nothing of the object.
+            where = f"{class_of(function) or 'TheClass'}.{made.name}.call"
+            raise TypeError(f"{where}() takes the object first\n\nhint: await {where}(the_object, ...)")
         target, rest = of(args)
         return await target.call(*rest, **kwargs)
 

@@ -334,6 +334,25 @@ async def test_a_method_is_gated_on_its_object() -> None:
     assert result.requests[0]["payload"]["tool_args"] == {"cents": 5}
 
 
+async def test_what_is_called_on_a_plain_method_takes_the_object_first() -> None:
+    class Bank:
+        name = "First"
+
+        @hitl.requires_approval
+        def transfer(self, cents: int = 0) -> str:
+            return f"{self.name} moved {cents}"
+
+    async def agent(message: ChatMessage, state: list[ChatMessage]) -> Any:
+        bank: Any = Bank()
+        for wrong in (bank.transfer.call(5), bank.transfer.call(cents=5)):
+            with pytest.raises(TypeError, match=r"Bank\.transfer\.call\(\) takes the object first"):
+                await wrong
+        return reply(message, state, await Bank.transfer.call(bank, 5))
+
+    result = await run_locally(agent, "go", answers=lambda asked: APPROVE)
+    assert result.response.content == "First moved 5"
+
+
 async def test_a_tool_that_is_made_of_it_is_as_gated_as_it_was() -> None:
     ran: list[int] = []
 

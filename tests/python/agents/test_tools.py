@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import AsyncIterator, Iterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any, ClassVar
 
 import pytest
 
@@ -119,6 +119,52 @@ def test_a_method_is_a_tool_of_its_object() -> None:
     assert list(left.put.parameters.json_schema["properties"]) == ["item"]
     assert left.put(item="book") == "book on left"
     assert tool(left.put.function, name="put").function("book") == "book on left"
+
+
+class Store:
+    stock: ClassVar[dict[str, int]] = {"book": 3}
+
+    @classmethod
+    def count(cls, item: str) -> int:
+        """How many there are."""
+        return cls.stock[item]
+
+
+def test_a_class_method_is_a_tool_once_its_class_is_there() -> None:
+    counted = tool(Store.count)
+    assert list(counted.parameters.json_schema["properties"]) == ["item"]
+    assert counted.function("book") == 3
+
+    def over(decorate: Callable[[Any], Any], class_method: Callable[[Any], Any]) -> None:
+        class Late:
+            @class_method
+            @decorate
+            def count(cls, item: str) -> int:  # noqa: N805  (what `classmethod` makes of it)
+                return 3
+
+    wrong = "(?s)'count' is a class method.*hint: make the tool of Late.count"
+    for decorate, class_method in ((tool, classmethod), (classmethod, tool), (requires_approval, classmethod)):
+        with pytest.raises(TypeError, match=wrong):
+            over(decorate, class_method)
+
+
+def test_a_parameter_may_be_called_as_a_class_is() -> None:
+    def classify(cls, text: str) -> str:  # type: ignore[no-untyped-def]
+        return str(cls)
+
+    assert list(tool(classify).parameters.json_schema["properties"]) == ["cls", "text"]
+
+
+def test_an_agent_takes_the_method_of_an_object_and_none_of_a_class() -> None:
+    class Plain:
+        def put(self, item: str) -> str:
+            return item
+
+    for made in (Shelf.put, Plain.put, tool(Plain.put)):
+        with pytest.raises(TypeError, match=r"(?s)\.put is a method without its object.*tools=\[obj.put\]"):
+            ReActAgent(client=ScriptedChatClient([]), tools=[made])
+    for bound in (Shelf("left").put, Plain().put, tool(Plain().put)):
+        ReActAgent(client=ScriptedChatClient([]), tools=[bound])
 
 
 def test_a_partial_is_a_tool_with_what_is_left() -> None:
