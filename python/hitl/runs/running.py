@@ -300,6 +300,10 @@ def _message(input: str | ChatMessage | RunState) -> ChatMessage:
 def _written(message: ChatMessage) -> bytes:
     text = json.dumps(message.to_dict(), ensure_ascii=False, allow_nan=False)
     check_text("the message", text)
+    try:
+        _core.check_json(text)
+    except ValueError as error:  # an integer beyond 64 bits would come to the agent as a float
+        raise ValueError(f"the message cannot be stored: {error}") from None
     return text.encode()
 
 

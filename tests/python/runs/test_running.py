@@ -198,6 +198,13 @@ async def test_an_agent_that_returns_what_is_no_json_fails(given: Any) -> None:
     assert (result.status, result.error_code) == ("error", "agent_error")
 
 
+@pytest.mark.parametrize("given", [2**70, 2**64, -(2**63) - 1])
+async def test_a_message_with_a_number_that_would_come_as_another_one_is_refused(given: int) -> None:
+    message = ChatMessage.user_message("go", user_params={"value": [given]})
+    with pytest.raises(ValueError, match=rf"the message cannot be stored: user_params.value.0: {given} would be read"):
+        await hitl.run(echo, message)
+
+
 async def test_a_value_that_nests_too_deeply_fails_its_step() -> None:
     async def agent(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
         nested: Any = []
