@@ -42,7 +42,7 @@ def test_the_options_of_serve_are_those_of_its_help() -> None:
     for option, default in options.items():
         if option == "--workers":
             assert default == "(8 a processor as process, 64 a processor as task)"
-            assert documented[option] == "8 a processor, or 64 with tasks"
+            assert documented[option] == "8 a processor, 64 a processor with tasks"
         elif default is None:
             assert documented[option] in ("off", "none")
         else:
