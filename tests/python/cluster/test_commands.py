@@ -79,6 +79,8 @@ def test_a_command_that_waits_for_the_database_is_ended_by_ctrl_c(database: str)
         env=clean_environment(),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        # Whoever runs the tests in the background ignores it, and what they start does too.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509  # takes no lock
     )
     try:
         waiting = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
