@@ -143,10 +143,8 @@ impl LockFile {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Only by the last one, and while nobody else can take the lock, so that nobody's file is removed; nor that of somebody who
-        // came where this one was removed.
-        let is_last = self.0.is_alone || matches!(self.0.try_lock(FlockOperation::NonBlockingLockExclusive), Ok(true));
-        if is_last && is_at(&self.0.file, &self.0.lock_path) {
+        // Only by the last one, and while nobody else can take the lock, so that nobody's file is removed.
+        if self.0.is_alone || matches!(self.0.try_lock(FlockOperation::NonBlockingLockExclusive), Ok(true)) {
             drop(std::fs::remove_file(&self.0.lock_path));
         }
     }

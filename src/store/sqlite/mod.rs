@@ -17,7 +17,6 @@ mod line;
 mod lock;
 mod log;
 mod migrations;
-mod names;
 mod outbox;
 mod path;
 mod queue;

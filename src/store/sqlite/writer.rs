@@ -19,7 +19,6 @@ use super::checkpoint::{self, Checkpoints};
 use super::connection::{self, Handle};
 use super::lock::{Access, Lock};
 use super::log;
-use super::names::NamedFiles;
 use super::queue::{JobResult, Queued, WriterJob};
 use super::trouble::Trouble;
 use crate::domain::Error;
@@ -82,7 +81,6 @@ fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) -> JobResult {
 /// See the module.
 pub(super) struct Writer {
     path: PathBuf,
-    files: NamedFiles,
     access: Access,
     forms: Arc<KeptForms>,
     /// `None` after a fault, until it could be opened anew.
@@ -107,8 +105,8 @@ impl Writer {
         checkpoints: Checkpoints,
     ) -> rusqlite::Result<Self> {
         checkpoints.watch(&mut connection)?;
-        let (path, files, access) = (lock.path().to_owned(), NamedFiles::of(lock), lock.access());
-        Ok(Self { path, files, access, forms, connection: Some(connection), checkpoints, trouble: Trouble::default() })
+        let (path, access) = (lock.path().to_owned(), lock.access());
+        Ok(Self { path, access, forms, connection: Some(connection), checkpoints, trouble: Trouble::default() })
     }
 
     /// Whether it can write at once: there is nothing to be put right, or to be copied, before.
@@ -119,18 +117,14 @@ impl Writer {
     /// Writes what is `next` in line, and after it, in one commit. Where another process writes, and whoever asked would
     /// have to wait for that, nothing is taken from the line.
     pub(super) fn batch(&mut self, next: impl Fn() -> Option<Queued<WriterJob>>, limits: Limits, by: WrittenBy) {
-        // Before it is opened anew, too: there may be another one.
-        if let Err(reason) = self.files.check(self.connection.is_some()) {
-            if self.trouble.begins() {
-                tracing::error!(error = reason, "the store cannot be written before it is where it was opened");
-            }
-            return refuse(next, Error::StoreUnavailable(reason));
-        }
         let connection = match self.connection.take().map_or_else(|| self.recover(), Ok) {
             Ok(connection) => connection,
             Err(error) => {
                 self.tell(&error.to_string());
-                return refuse(next, connection::unavailable(&error));
+                if let Some(first) = next() {
+                    drop(first.reply.send(Err(connection::unavailable(&error))));
+                }
+                return;
             }
         };
         faults::at(Point::StoreBegin);
@@ -212,21 +206,11 @@ impl Writer {
     pub(super) fn close(mut self, readers: Vec<JoinHandle<()>>) -> JobResult {
         faults::at(Point::StoreClose);
         let outcome = join(readers.into_iter().chain(self.checkpoints.stop()));
-        if self.connection.is_none() {
-            self.files.check(false).map_err(Error::StoreUnavailable)?;
-        }
         let connection = self.connection.take().map_or_else(|| self.recover(), Ok);
         // The last connection to close empties the write-ahead log and removes it. If another process is just reading,
         // the log stays; what is in it is as durable there.
         let closed = connection.and_then(|connection| connection.close().map_err(|(_, error)| error));
         closed.map_err(|error| connection::unavailable(&error)).and(outcome)
-    }
-}
-
-/// Whoever is `next` in line is told why nothing is written.
-fn refuse(next: impl Fn() -> Option<Queued<WriterJob>>, why: Error) {
-    if let Some(first) = next() {
-        drop(first.reply.send(Err(why)));
     }
 }
 
