@@ -246,12 +246,11 @@ fn of_a_value_that_a_schema_could_be_tried_on_for_ever_it_is_told_that_it_is_wro
         let kinds = |depth, innermost: Value| -> Vec<String> {
             validate(&formulas(reference), &nested(depth, innermost)).into_iter().map(|error| error.kind).collect()
         };
-        let start = Instant::now();
         assert_eq!(kinds(8, json!("a")), [""; 0]);
         assert_eq!(kinds(4, json!(1)), ["anyOf"]);
+        // In as many ways as 2 to the power of 90 nobody would come to the end of these.
         assert_eq!(kinds(90, json!("a")), [""; 0]);
         assert_eq!(kinds(90, json!(1)), ["invalid"]);
-        assert!(start.elapsed() < Duration::from_secs(30), "{reference}: {:?}", start.elapsed());
     }
 }
 

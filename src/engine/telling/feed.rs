@@ -426,16 +426,18 @@ mod tests {
         assert_eq!(feed.unheard.load(Ordering::Acquire), 7);
     }
 
+    /// Commits an event: its number.
+    async fn commit(store: &Arc<dyn Store>, name: &'static str) -> u64 {
+        let write = move |tx: &mut dyn crate::store::Transaction| tx.append_event(&event(1, name), at(0));
+        store.transact(About::Session(session_id(1)), write).await.unwrap().get()
+    }
+
     #[tokio::test]
     async fn what_is_on_disk_before_it_can_be_seen_is_told_to_whoever_came_back_meanwhile() {
         let fixture = Fixture::memory();
         let store = Arc::clone(&fixture.store);
-        let commit = async |name: &'static str| {
-            let write = move |tx: &mut dyn crate::store::Transaction| tx.append_event(&event(1, name), at(0));
-            store.transact(About::Session(session_id(1)), write).await.unwrap().get()
-        };
         let feed = Feed::start(Arc::clone(&store), 0, CancellationToken::new());
-        commit("first").await;
+        commit(&store, "first").await;
         // Of the second one nobody reads yet, as while somebody's transaction with a smaller number is open.
         feed.ring(2);
         let mut back = feed.subscribe(None, Some(0)).await.unwrap();
@@ -444,8 +446,8 @@ mod tests {
             other => panic!("{}", other.is_none()),
         };
         assert_eq!(told().await, 1);
-        commit("second").await;
-        feed.ring(commit("third").await);
+        commit(&store, "second").await;
+        feed.ring(commit(&store, "third").await);
         assert_eq!((told().await, told().await), (2, 3));
     }
 
@@ -453,15 +455,11 @@ mod tests {
     async fn whoever_comes_back_from_a_store_that_was_here_before_hears_what_happens_from_now_on() {
         let fixture = Fixture::memory();
         let store = Arc::clone(&fixture.store);
-        let commit = async |name: &'static str| {
-            let write = move |tx: &mut dyn crate::store::Transaction| tx.append_event(&event(1, name), at(0));
-            store.transact(About::Session(session_id(1)), write).await.unwrap().get()
-        };
         let feed = Feed::start(Arc::clone(&store), 0, CancellationToken::new());
-        feed.ring(commit("first").await);
+        feed.ring(commit(&store, "first").await);
         let mut back = feed.subscribe(None, Some(1000)).await.unwrap();
         assert_eq!(back.after, 1, "where it comes back from the next time");
-        feed.ring(commit("second").await);
+        feed.ring(commit(&store, "second").await);
         assert!(matches!(back.events.recv().await, Some(FeedItem::Stored(told)) if told.number == 2));
     }
 }
