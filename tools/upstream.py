@@ -3,8 +3,10 @@
 
 tests/upstream/suites.toml says which tests of which sdist, and which of them are left out and why. The sdists are
 fetched with pip into target/upstream, once, and have to have the sum that is written there; of each only its tests
-are unpacked. They run by `tests/upstream/inturns`, from five prefixes of a journal, or HITL_UPSTREAM_PREFIXES;
-with HITL_TEST_FULL=1 all of them, and those that are left out as well: one that passes is no longer to be left out.
+are unpacked. Where an sdist has no tests, some are kept in tests/upstream, as they are at a commit of a repository.
+They run by `tests/upstream/inturns`, from five prefixes of a journal, or HITL_UPSTREAM_PREFIXES; with
+HITL_TEST_FULL=1 all of them, and those that are left out as well: one that passes is no longer to be left out. Those
+that fail without a turn too run without one then, for the same reason.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from tools.frameworks import environment_of, groups
 
 ROOT = Path(__file__).resolve().parents[1]
 HERE = ROOT / "tests" / "upstream"
-KEPT = ROOT / "target" / "upstream"
+UNPACKED = ROOT / "target" / "upstream"
 FULL = "HITL_TEST_FULL"
 
 LEAST = 0.9
@@ -41,6 +43,16 @@ class LeftOut:
 
 
 @dataclass(frozen=True)
+class Kept:
+    """Where tests are from that are in this repository, in the folder of the suite's name beside suites.toml."""
+
+    repository: str
+    commit: str
+    blobs: dict[str, str]
+    """Which of the folder's files are those of the commit, and what git calls the content of each."""
+
+
+@dataclass(frozen=True)
 class Suite:
     """The tests of a framework."""
 
@@ -48,8 +60,6 @@ class Suite:
     """Of the module in `inturns` that knows the framework."""
     title: str
     requirement: str
-    archive: str
-    sha256: str
     licence: str
     files: list[str]
     with_conftest: bool
@@ -58,25 +68,39 @@ class Suite:
     in_steps: int
     """How many of those that run have steps of their turn in their journal. The others need no framework's loop."""
     left_out: list[LeftOut]
+    fail_alone: list[LeftOut]
+    """Those that the files have besides: they fail without a turn too, with the release that is tested here."""
+    archive: str = ""
+    """The sdist that has the tests; of tests that are kept here there is none."""
+    sha256: str = ""
+    kept: Kept | None = None
 
     @property
     def left(self) -> int:
         """How many tests are left out."""
-        return sum(len(each.tests) for each in self.left_out)
+        return len(names_of(self.left_out))
 
     @property
     def root(self) -> Path:
-        """The folder that the archive has in it."""
-        return KEPT / self.archive.removesuffix(".tar.gz")
+        """The folder that the tests are in: the archive's own, or that which is kept."""
+        return HERE / self.name if self.kept is not None else UNPACKED / self.archive.removesuffix(".tar.gz")
+
+
+def names_of(lists: list[LeftOut]) -> list[str]:
+    """The tests that are named there."""
+    return [test for each in lists for test in each.tests]
 
 
 def suites() -> list[Suite]:
     """What suites.toml says."""
     found: dict[str, Any] = tomllib.loads((HERE / "suites.toml").read_text())
-    return [
-        Suite(name=name, **{**said, "left_out": [LeftOut(**each) for each in said.get("left_out", ())]})
-        for name, said in found.items()
-    ]
+    return [_suite(name, **said) for name, said in found.items()]
+
+
+def _suite(name: str, **said: Any) -> Suite:
+    lists = {each: [LeftOut(**one) for one in said.pop(each, ())] for each in ("left_out", "fail_alone")}
+    kept = said.pop("kept", None)
+    return Suite(name=name, **said, **lists, kept=None if kept is None else Kept(**kept))
 
 
 def sum_of(archive: Path) -> str | None:
@@ -86,17 +110,19 @@ def sum_of(archive: Path) -> str | None:
 
 def fetch(suite: Suite) -> None:
     """Have the suite's tests in its folder."""
+    if suite.kept is not None:
+        return
     stamp = suite.root / ".unpacked"
     if stamp.exists() and stamp.read_text() == suite.sha256:
         return
-    KEPT.mkdir(parents=True, exist_ok=True)
-    archive = KEPT / suite.archive
+    UNPACKED.mkdir(parents=True, exist_ok=True)
+    archive = UNPACKED / suite.archive
     if sum_of(archive) != suite.sha256:
         # What is left of a download that broke off is not taken for what was meant.
         archive.unlink(missing_ok=True)
         # By the build tools that are here, for pip reads the metadata of what it fetches by them.
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
-        choice = ["--no-binary", ":all:", "--no-build-isolation", "--dest", str(KEPT), suite.requirement]
+        choice = ["--no-binary", ":all:", "--no-build-isolation", "--dest", str(UNPACKED), suite.requirement]
         subprocess.run([*command, *choice], check=True)
     if (found := sum_of(archive)) != suite.sha256:
         archive.unlink(missing_ok=True)
@@ -116,7 +142,7 @@ def _unpack(archive: Path, begin: str) -> None:
                 continue
             if ".." in Path(each.name).parts:
                 raise SystemExit(f"{archive.name} has a file outside of itself: {each.name!r}")
-            target = KEPT / each.name
+            target = UNPACKED / each.name
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content.read())
 
@@ -126,21 +152,23 @@ def start(suite: Suite, *arguments: str) -> subprocess.Popen[bytes]:
     own = groups().get(suite.name)
     python = sys.executable if own is None else str(environment_of(suite.name, own))
     results(suite).unlink(missing_ok=True)
-    left = [test for each in suite.left_out for test in each.tests]
+    left, alone = names_of(suite.left_out), names_of(suite.fail_alone)
+    is_full = bool(os.environ.get(FULL))
     paths = [suite.root, HERE, ROOT / "python"]
     environment = {
         **os.environ,
         "HITL_UPSTREAM_CAMP": suite.name,
-        "HITL_UPSTREAM_LEFT_OUT": json.dumps([] if os.environ.get(FULL) else left),
+        "HITL_UPSTREAM_LEFT_OUT": json.dumps([] if is_full else left + alone),
+        "HITL_UPSTREAM_ALONE": json.dumps(alone),
         "HITL_UPSTREAM_RESULTS": str(results(suite)),
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # none of ours is for these tests, and each costs time
         "PYTHONPATH": os.pathsep.join(map(str, paths)),
         "PYTHONHASHSEED": "0",  # as workers have it
     }
     command = [python, "-m", "pytest", "-q", "-c", str(HERE / "pytest.ini"), "--rootdir", str(suite.root)]
-    alone = [] if suite.with_conftest else ["--noconftest"]
+    without = [] if suite.with_conftest else ["--noconftest"]
     return subprocess.Popen(
-        [*command, "-p", "inturns.plugin", *alone, *suite.files, *arguments],
+        [*command, "-p", "inturns.plugin", *without, *suite.files, *arguments],
         cwd=suite.root,
         env=environment,
         stdout=subprocess.PIPE,
@@ -150,17 +178,18 @@ def start(suite: Suite, *arguments: str) -> subprocess.Popen[bytes]:
 
 def results(suite: Suite) -> Path:
     """Where what came of a suite's tests is written."""
-    return KEPT / f"{suite.name}.json"
+    return UNPACKED / f"{suite.name}.json"
 
 
 def judge(suite: Suite, found: list[dict[str, Any]], *, is_full: bool) -> list[str]:
     """What is wrong with what came of a suite."""
     wrong = []
-    left = {test for each in suite.left_out for test in each.tests}
+    left, alone = set(names_of(suite.left_out)), set(names_of(suite.fail_alone))
     if is_full:
-        passed = [each["test"] for each in found if each["outcome"] == "passed" and each["test"] in left]
-        wrong += [f"{test} is left out, but passes" for test in passed]
-        found = [each for each in found if each["test"] not in left]
+        passed = {each["test"] for each in found if each["outcome"] == "passed"}
+        wrong += [f"{test} is left out, but passes" for test in sorted(passed & left)]
+        wrong += [f"{test} is said to fail without a turn, but passes" for test in sorted(passed & alone)]
+        found = [each for each in found if each["test"] not in left | alone]
     if len(found) + len(left) != suite.selected:
         wrong.append(f"{len(found)} tests ran and {len(left)} are left out, which is not the {suite.selected} selected")
     wrong += [f"{each['test']}: {each['outcome']}" for each in found if each["outcome"] != "passed"]
@@ -189,7 +218,9 @@ def main(names: list[str]) -> int:
         found = json.loads(results(suite).read_text())
         wrong = judge(suite, found, is_full=bool(os.environ.get(FULL)))
         counts = {what: sum(each[what] for each in found) for what in ("steps", "questions", "replays")}
-        print(f"{suite.title}: {len(found)} tests in turns, {suite.left} left out, {counts}", flush=True)
+        alone = names_of(suite.fail_alone)
+        in_turns = sum(each["test"] not in alone for each in found)
+        print(f"{suite.title}: {in_turns} tests in turns, {suite.left} left out, {counts}", flush=True)
         if wrong:
             failed = True
             print(said, *wrong, sep="\n")

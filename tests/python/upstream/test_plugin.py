@@ -2,42 +2,19 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-from typing import Any
-
 import pytest
 
-from tools import upstream
-
-SAMPLES = Path(__file__).with_name("samples.py")
+from tests.python.upstream import running
 
 
 @pytest.fixture(scope="module")
-def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+def results(tmp_path_factory: pytest.TempPathFactory) -> running.Results:
     """What came of the samples, by name."""
     written = tmp_path_factory.mktemp("upstream") / "results.json"
-    paths = [upstream.HERE, upstream.ROOT / "python"]
-    environment = {
-        **os.environ,
-        "HITL_UPSTREAM_CAMP": "openai_agents",
-        "HITL_UPSTREAM_PREFIXES": "20",
-        "HITL_UPSTREAM_LEFT_OUT": json.dumps([f"{SAMPLES.name}::test_is_left_out"]),
-        "HITL_UPSTREAM_RESULTS": str(written),
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        "PYTHONPATH": os.pathsep.join(map(str, paths)),
-    }
-    command = [sys.executable, "-m", "pytest", "-q", "-c", str(upstream.HERE / "pytest.ini"), "--noconftest"]
-    options = ["--rootdir", str(SAMPLES.parent), "-p", "inturns.plugin", str(SAMPLES)]
-    done = subprocess.run([*command, *options], env=environment, check=False, capture_output=True, text=True)
-    assert written.exists(), done.stdout + done.stderr
-    return {each["test"].partition("::")[2]: each for each in json.loads(written.read_text())}
+    return running.run("openai_agents", "samples.py", written, left_out="test_is_left_out")
 
 
-def test_a_test_decides_in_its_frameworks_own_words(results: dict[str, dict[str, Any]]) -> None:
+def test_a_test_decides_in_its_frameworks_own_words(results: running.Results) -> None:
     for name in ("test_is_approved_by_its_own_words", "test_is_rejected_by_its_own_words"):
         result = results[name]
         assert result["outcome"] == "passed", result["error"]
@@ -46,12 +23,12 @@ def test_a_test_decides_in_its_frameworks_own_words(results: dict[str, dict[str,
         assert result["replays"] >= 4
 
 
-def test_a_test_without_steps_is_not_replayed(results: dict[str, dict[str, Any]]) -> None:
+def test_a_test_without_steps_is_not_replayed(results: running.Results) -> None:
     result = results["test_needs_no_turn"]
     assert (result["outcome"], result["steps"], result["replays"]) == ("passed", 0, 0)
 
 
-def test_what_is_left_out_does_not_run(results: dict[str, dict[str, Any]]) -> None:
+def test_what_is_left_out_does_not_run(results: running.Results) -> None:
     assert "test_is_left_out" not in results
 
 
@@ -64,7 +41,7 @@ def test_what_is_left_out_does_not_run(results: dict[str, dict[str, Any]]) -> No
         ("test_runs_a_finished_step_again", ("replayed from", "finished steps ran again: ~tool:call-1")),
     ],
 )
-def test_what_goes_wrong_is_seen(results: dict[str, dict[str, Any]], name: str, said: tuple[str, ...]) -> None:
+def test_what_goes_wrong_is_seen(results: running.Results, name: str, said: tuple[str, ...]) -> None:
     assert results[name]["outcome"] == "failed"
     for part in said:
         assert part in results[name]["error"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 import tarfile
 import tomllib
@@ -16,8 +17,10 @@ from tools import upstream
 
 SUITES = upstream.suites()
 PAGE = (upstream.ROOT / "docs" / "upstream.md").read_text()
+LINES = re.sub(r"\n *", " ", PAGE)
 
 each_suite = pytest.mark.parametrize("suite", SUITES, ids=lambda suite: suite.name)
+each_kept = pytest.mark.parametrize("suite", [suite for suite in SUITES if suite.kept], ids=lambda suite: suite.name)
 
 
 @each_suite
@@ -28,10 +31,11 @@ def test_it_is_of_the_version_that_everything_else_runs_on(suite: upstream.Suite
 
 @each_suite
 def test_what_is_left_out_is_named_once_with_a_reason_and_is_little(suite: upstream.Suite) -> None:
-    names = [test for each in suite.left_out for test in each.tests]
+    lists = [*suite.left_out, *suite.fail_alone]
+    names = upstream.names_of(lists)
     assert len(names) == len(set(names))
     assert all(name.partition("::")[0] in suite.files for name in names)
-    assert all(each.why for each in suite.left_out)
+    assert all(each.why for each in lists)
     assert suite.selected - suite.left >= upstream.LEAST * suite.selected
 
 
@@ -40,7 +44,43 @@ def test_the_page_has_its_counts_and_every_reason(suite: upstream.Suite) -> None
     run = suite.selected - suite.left
     assert f"| {suite.title} | `{suite.requirement}` | {suite.selected} | {run} | {suite.in_steps} |" in PAGE
     for each in suite.left_out:
-        assert f"- {suite.title}, {len(each.tests)}: {each.why}." in PAGE.replace("\n  ", " ")
+        assert f"- {suite.title}, {len(each.tests)}: {each.why}." in LINES
+    if suite.fail_alone:
+        number = len(upstream.names_of(suite.fail_alone))
+        all_ = suite.selected + number
+        assert f"{number} of the {all_} tests of {suite.title}'s file fail without a turn too" in LINES
+    for each in suite.fail_alone:
+        assert f"- {len(each.tests)}: {each.why}." in LINES
+
+
+@each_suite
+def test_it_is_of_an_sdist_or_kept_here(suite: upstream.Suite) -> None:
+    assert bool(suite.archive and suite.sha256) != bool(suite.kept)
+
+
+@each_kept
+def test_what_is_kept_is_as_it_is_at_the_commit_and_beside_its_licence(suite: upstream.Suite) -> None:
+    """By what git calls the content, so that whoever has the repository can compare them."""
+    assert suite.kept is not None
+    for name, blob in suite.kept.blobs.items():
+        content = (suite.root / name).read_bytes()
+        assert hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest() == blob, name
+    assert {"LICENSE", *suite.files} <= suite.kept.blobs.keys()
+    assert suite.licence in (suite.root / "LICENSE").read_text()
+    kept = {str(path.relative_to(suite.root)) for path in suite.root.rglob("*") if path.suffix != ".pyc"}
+    assert kept - suite.kept.blobs.keys() <= {"tests", "tests/__pycache__", "tests/conftest.py"}
+
+
+@each_kept
+def test_the_page_says_where_what_is_kept_is_from(suite: upstream.Suite) -> None:
+    assert suite.kept is not None
+    assert f"<{suite.kept.repository}>, commit `{suite.kept.commit}`, licence {suite.licence}" in LINES
+
+
+@each_kept
+def test_what_is_kept_is_not_fetched(suite: upstream.Suite, served: list[bytes]) -> None:
+    upstream.fetch(suite)
+    assert served == []  # or it would have been asked for one more
 
 
 def result(test: str, outcome: str = "passed", steps: int = 1) -> dict[str, Any]:
@@ -49,7 +89,7 @@ def result(test: str, outcome: str = "passed", steps: int = 1) -> dict[str, Any]
 
 def suite_of(*left_out: str) -> upstream.Suite:
     left = [upstream.LeftOut("why", list(left_out))] if left_out else []
-    return replace(SUITES[0], selected=2 + len(left_out), in_steps=1, left_out=left)
+    return replace(SUITES[0], selected=2 + len(left_out), in_steps=1, left_out=left, fail_alone=[])
 
 
 GOOD = [result("a"), result("b", steps=0)]
@@ -84,11 +124,19 @@ def test_what_is_left_out_and_passes_has_to_come_back() -> None:
     assert not any("c is" in each for each in still)
 
 
+def test_what_is_said_to_fail_without_a_turn_and_passes_has_to_come_back() -> None:
+    suite = replace(suite_of(), fail_alone=[upstream.LeftOut("why", ["c"])])
+    assert upstream.judge(suite, GOOD, is_full=False) == []
+    assert upstream.judge(suite, [*GOOD, result("c", "failed", steps=0)], is_full=True) == []
+    wrong = upstream.judge(suite, [*GOOD, result("c", steps=0)], is_full=True)
+    assert wrong == ["c is said to fail without a turn, but passes"]
+
+
 @pytest.fixture
 def served(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """What pip gets from the index, one thing after the other."""
     given: list[bytes] = []
-    monkeypatch.setattr(upstream, "KEPT", tmp_path)
+    monkeypatch.setattr(upstream, "UNPACKED", tmp_path)
     archive = tmp_path / SUITES[0].archive
     monkeypatch.setattr(subprocess, "run", lambda *_, **__: archive.write_bytes(given.pop(0)))
     return given

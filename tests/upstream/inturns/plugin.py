@@ -32,6 +32,8 @@ class Result:
 class _Runs:
     camp: Any
     limit: int | None
+    alone: set[str]
+    """Tests that run without a turn."""
     prefix: list[dict[str, Any]] | None = None
     results: list[Result] = field(default_factory=list)
 
@@ -42,7 +44,8 @@ _runs: _Runs
 def pytest_configure(config: pytest.Config) -> None:
     global _runs
     limit = None if os.environ.get("HITL_TEST_FULL") else int(os.environ.get("HITL_UPSTREAM_PREFIXES", "5"))
-    _runs = _Runs(importlib.import_module(f"inturns.{os.environ['HITL_UPSTREAM_CAMP']}"), limit)
+    alone = set(json.loads(os.environ.get("HITL_UPSTREAM_ALONE", "[]")))
+    _runs = _Runs(importlib.import_module(f"inturns.{os.environ['HITL_UPSTREAM_CAMP']}"), limit, alone)
     config.addinivalue_line("markers", "asyncio: as the suites mark what is async")
     world.install(_runs.camp)
     _runs.camp.install()
@@ -59,6 +62,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
     arguments = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    if pyfuncitem.nodeid in _runs.alone:
+        turns.run_alone(pyfuncitem.obj, arguments)
+        return True
     world.forget()
     with _runs.camp.person() as answers:
         turns.run(pyfuncitem.obj, arguments, answers, _runs.prefix)

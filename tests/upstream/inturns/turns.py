@@ -53,6 +53,14 @@ def run(
     return entries
 
 
+def run_alone(test: Callable[..., Any], arguments: dict[str, Any]) -> None:
+    """Run a test without a turn; what it raises is raised."""
+    if inspect.iscoroutinefunction(test):
+        asyncio.run(test(**arguments))
+    else:
+        test(**arguments)
+
+
 recorded: Journal = []
 """The journal of the last run, also where that has raised."""
 
