@@ -140,7 +140,7 @@ class PastTurns:
             unmade = []
             kept, *wire = item
             with reading("langgraph"):
-                self.messages = [*self.messages[: kept["after"]], *map(message_from_wire, wire)]
+                self.messages = [*self.messages[: kept["after"]], *(message_from_wire(decode(each)) for each in wire)]
                 self.checkpoints = {ns: from_wire(decode(each)) for ns, each in kept["checkpoints"].items()}
         self.messages += from_chats(unmade)
         self.has_checkpoint = bool(state) and bool(self.checkpoints)

@@ -11,6 +11,8 @@ from typing import Any, Final
 from langchain_core.messages import BaseMessage, messages_from_dict
 from langgraph.types import Command, Send
 
+from hitl.journal.codec import encode
+
 _TAG: Final = "$langchain"
 
 
@@ -21,6 +23,9 @@ def message_to_wire(message: BaseMessage) -> dict[str, Any]:
 
 def message_from_wire(wire: dict[str, Any]) -> BaseMessage:
     """The message of ``message_to_wire``."""
+    data = wire["data"]
+    if "artifact" in data:
+        wire = {**wire, "data": {**data, "artifact": from_wire(data["artifact"])}}
     return messages_from_dict([wire])[0]
 
 
@@ -68,4 +73,15 @@ def _plain(message: BaseMessage) -> dict[str, Any]:
     data = message.model_dump(exclude_defaults=True)
     data.pop("type", None)
     data["content"] = message.content
+    if "artifact" in data and _is_kept(artifact := to_wire(getattr(message, "artifact", None))):
+        data["artifact"] = artifact  # no model reads it: nodes do, and they get what the tool has given
     return data
+
+
+def _is_kept(value: Any) -> bool:
+    """Whether the journal gives a value back as it is."""
+    try:
+        encode(value)
+    except (TypeError, ValueError):
+        return False
+    return True

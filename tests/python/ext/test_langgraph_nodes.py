@@ -1,0 +1,75 @@
+"""Nodes of a graph in a turn: what they write, and what LangGraph spares them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.tools import tool
+from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.prebuilt import ToolNode, tools_condition
+from langgraph.types import interrupt
+
+import hitl
+from hitl import Store
+from tests.python.ext.langgraph_runs import Timeless, says
+from tests.python.support.prefixes import run_all_prefixes
+
+
+@dataclass
+class Hit:
+    message: HumanMessage
+
+
+@pytest.mark.parametrize(
+    "artifact", [[Document("a page", metadata={"number": 1})], {"first": Hit(HumanMessage("a page"))}, b"\xff"]
+)
+async def test_a_node_gets_the_artifact_that_a_tool_has_given(artifact: Any) -> None:
+    seen: list[Any] = []
+
+    @tool(response_format="content_and_artifact")
+    def search(query: str) -> tuple[str, Any]:
+        """Search."""
+        return "one hit", artifact
+
+    async def call(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [await says([("search", {"query": "a"})]).ainvoke(state["messages"])]}
+
+    def read(state: MessagesState) -> dict[str, Any]:
+        found = interrupt("Read it?") and state["messages"][-1]
+        seen.append(found.artifact)
+        return {"messages": [AIMessage("read")]}
+
+    builder = StateGraph(MessagesState).add_node("call", call).add_node("tools", ToolNode([search]))
+    builder.add_node("read", read).add_edge(START, "call").add_edge("call", "tools").add_edge("tools", "read")
+    graph = builder.compile()
+    await run_all_prefixes(lambda _: Timeless(graph), lambda _: True)
+    assert seen
+    assert all(each == artifact and type(each) is type(artifact) for each in seen)
+
+
+async def test_the_next_turn_finds_arguments_and_artifacts_as_they_were(tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    @tool(response_format="content_and_artifact")
+    def measure(größe: int) -> tuple[str, Any]:
+        """Measure."""
+        return "measured", Hit(HumanMessage("a page"))
+
+    async def call(state: MessagesState) -> dict[str, Any]:
+        seen[:] = state["messages"]
+        return {"messages": [await says([("measure", {"größe": 3})]).ainvoke(state["messages"])]}
+
+    builder = StateGraph(MessagesState).add_node("call", call).add_node("tools", ToolNode([measure]))
+    graph = builder.add_edge(START, "call").add_conditional_edges("call", tools_condition).compile()
+    async with Store(tmp_path / "runs.db") as store:
+        for message in ("go", "again"):
+            result = await hitl.run(graph, message, store=store, session="one")
+            assert result.status == "idle"
+    _, asked, measured, *_ = seen
+    assert asked.tool_calls[0]["args"] == {"größe": 3}
+    assert measured.artifact == Hit(HumanMessage("a page"))
