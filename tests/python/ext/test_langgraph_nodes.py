@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import pytest
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage
 from langchain_core.tools import tool
+from langgraph.cache.memory import InMemoryCache
+from langgraph.func import entrypoint, task
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
-from langgraph.types import interrupt
+from langgraph.types import CachePolicy, interrupt
 
 import hitl
 from hitl import Store
@@ -73,3 +75,52 @@ async def test_the_next_turn_finds_arguments_and_artifacts_as_they_were(tmp_path
     _, asked, measured, *_ = seen
     assert asked.tool_calls[0]["args"] == {"größe": 3}
     assert measured.artifact == Hit(HumanMessage("a page"))
+
+
+class Sum(TypedDict):
+    text: str
+    total: int
+    is_sent: bool
+
+
+async def test_a_cache_spares_a_node_and_no_turn_needs_it_to_go_on() -> None:
+    added: list[str] = []
+
+    def add(state: Sum) -> dict[str, Any]:
+        added.append(state["text"])
+        return {"total": len(state["text"])}
+
+    def send(state: Sum) -> dict[str, Any]:
+        return {"is_sent": interrupt("Send it?")}
+
+    def graph() -> Any:
+        builder = StateGraph(Sum).add_node("add", add, cache_policy=CachePolicy()).add_node("send", send)
+        return builder.add_edge(START, "add").add_edge("add", "send").compile(cache=InMemoryCache())
+
+    here, elsewhere = graph(), graph()
+    for _ in range(2):
+        asked = await hitl.run(here, '{"text": "one"}')
+        assert asked.status == "interrupted"
+        for each in (here, elsewhere):
+            state = hitl.RunState.from_string(each, asked.state.to_string())
+            done = await hitl.run(each, state.answer(state.interrupts[0], True))
+            assert done.output == '{"text":"one","total":3,"is_sent":true}', done
+    assert added == ["one"]
+
+
+async def test_a_cache_spares_a_task_of_an_entrypoint() -> None:
+    doubled: list[int] = []
+
+    @task(cache_policy=CachePolicy())
+    async def double(number: int) -> int:
+        doubled.append(number)
+        return number * 2
+
+    @entrypoint(cache=InMemoryCache())
+    async def flow(number: int) -> Any:
+        first = await double(number)
+        return [first, interrupt("Go on?"), await double(number)]
+
+    run = await run_all_prefixes(lambda _: Timeless(flow, input=lambda _: 4), lambda _: "yes")
+    assert run.response.content == '[8,"yes",8]'
+    assert doubled == [4]

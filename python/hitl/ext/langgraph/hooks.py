@@ -18,16 +18,17 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.outputs import LLMResult
 from langgraph._internal import _future
+from langgraph._internal._constants import CONF
 from langgraph.constants import START
 from langgraph.graph import message as graph_messages
 from langgraph.prebuilt.tool_node import ToolNode
-from langgraph.pregel import Pregel, _runner
+from langgraph.pregel import Pregel, _loop, _runner
 from langsmith._internal import _aiter
 
 from hitl.ext.langgraph import tracing
 from hitl.ext.langgraph.inside import in_thread, next_uuid, on_loop
 from hitl.ext.langgraph.models import ask_model, ask_model_in_thread, is_asking
-from hitl.ext.langgraph.nodes import run_task
+from hitl.ext.langgraph.nodes import CACHE, run_task
 from hitl.ext.langgraph.tools import call_tool
 from hitl.turn.runtime import call_blocking, current_turn
 
@@ -50,6 +51,34 @@ def _wrap_nodes() -> None:
         return await run_task(run, task, retry_policy, stream, configurable)
 
     _runner.arun_with_retry = arun_with_retry  # type: ignore[attr-defined]
+
+
+def _wrap_caches() -> None:
+    """A graph's cache is looked into inside of the step that a node is, and not beside it: whether it has something
+    differs from process to process, and from the first run of a turn to its replay."""
+    kind = _original(_loop, "AsyncPregelLoop")
+    match, put = _original(kind, "amatch_cached_writes"), _original(kind, "put_writes")
+
+    @functools.wraps(match)
+    async def amatch_cached_writes(self: Any) -> Any:
+        if not on_loop():
+            return await match(self)
+        for task in self.tasks.values():
+            task.config[CONF][CACHE] = self.cache
+        return []
+
+    @functools.wraps(put)
+    def put_writes(self: Any, *args: Any, **kwargs: Any) -> None:
+        if not on_loop():
+            put(self, *args, **kwargs)
+            return
+        cache, self.cache = self.cache, None
+        try:
+            put(self, *args, **kwargs)
+        finally:
+            self.cache = cache
+
+    kind.amatch_cached_writes, kind.put_writes = amatch_cached_writes, put_writes
 
 
 def _wrap_graphs() -> None:
@@ -206,6 +235,7 @@ async def _in_thread(name: str, plain: Any, request: Any, handler: Any) -> Any:
 
 
 _wrap_nodes()
+_wrap_caches()
 _wrap_graphs()
 _wrap_tools()
 _wrap_models()

@@ -8,6 +8,7 @@ tools, nodes of a graph inside of it) it finds finished.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
@@ -39,6 +40,9 @@ T = TypeVar("T")
 RunTask = Callable[..., Awaitable[Any]]
 
 _AGENT: Final = "lc_agent_name"
+
+CACHE: Final = "__hitl_cache"
+"""The member of a task's config with the cache of its graph."""
 
 
 async def run_task(
@@ -120,13 +124,32 @@ class _Body:
 
         outcome: dict[str, Any] = {}
         try:
-            await until_answered(self._turn, run, dict(known), task.input, approvals)
-            outcome["writes"] = [[channel, to_wire(value)] for channel, value in task.writes if channel != RESUME]
+            writes = await _cached(task)
+            if writes is None:
+                await until_answered(self._turn, run, dict(known), task.input, approvals)
+                writes = [(channel, value) for channel, value in task.writes if channel != RESUME]
+                await _cache(task, writes)
+            outcome["writes"] = [[channel, to_wire(value)] for channel, value in writes]
         except ParentCommand as command:
             outcome["to_parent"] = to_wire(_unaddressed(command.args[0], task))
         if approved := approvals.to_json():
             outcome["approved"] = approved
         return outcome
+
+
+async def _cached(task: PregelExecutableTask) -> list[tuple[str, Any]] | None:
+    """What the cache of its graph has for a task; None where there is none, or nothing."""
+    cache, key = task.config[CONF].get(CACHE), task.cache_key
+    if cache is None or key is None:
+        return None
+    writes = (await cache.aget([(key.ns, key.key)])).get((key.ns, key.key))
+    return None if writes is None else list(writes)
+
+
+async def _cache(task: PregelExecutableTask, writes: list[tuple[str, Any]]) -> None:
+    cache, key = task.config[CONF].get(CACHE), task.cache_key
+    if cache is not None and key is not None:
+        await cache.aset({(key.ns, key.key): (deque(writes), key.ttl)})
 
 
 def _with_answers(scratchpad: Any, answers: list[Any]) -> Any:
