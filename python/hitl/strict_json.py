@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 
@@ -32,6 +33,22 @@ def sendable(value: Any) -> Any:
     if isinstance(value, dict):
         return {sendable(name): sendable(item) for name, item in value.items()}
     return value
+
+
+def sendable_text(text: str) -> str:
+    """A JSON text whose value is ``sendable``, also where halves of characters are escapes; the text itself where it
+    is, or is no JSON."""
+    if _HALF.search(text) is None:
+        return sendable(text)
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return sendable(text)
+    made = sendable(value)
+    return sendable(text) if made == value else json.dumps(made, ensure_ascii=False)
+
+
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def _refuse_constant(name: str) -> None:

@@ -13,6 +13,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from hitl.messages import ChatMessage
+from hitl.strict_json import sendable
 
 _MEMBER: Final = "native"
 """The member of ``user_params`` that a turn's last message has them in."""
@@ -24,9 +25,17 @@ def keep(messages: list[ChatMessage], form: str, native: list[Any]) -> list[Chat
     No other carries any: what a person sends under this name would be their words put into everybody's mouth, and
     addresses that a framework fetches.
     """
+    messages = list(map(_sendable, messages))
     last = messages[-1]
-    kept = {"form": form, "stands_for": len(messages), "messages": native}
+    kept = {"form": form, "stands_for": len(messages), "messages": sendable(native)}
     return [*map(_bare, messages[:-1]), replace(last, user_params={**(last.user_params or {}), _MEMBER: kept})]
+
+
+def _sendable(message: ChatMessage) -> ChatMessage:
+    """A message that can be kept: a tool may have said what UTF-8 cannot carry, such as the name of a file."""
+    said = message.to_dict()
+    made = sendable(said)
+    return message if made == said else ChatMessage.from_dict(made)
 
 
 def _bare(message: ChatMessage) -> ChatMessage:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from hitl.messages import ChatMessage
+from hitl.strict_json import sendable
 
 
 @dataclass(frozen=True)
@@ -20,10 +21,11 @@ class RecordedReply:
     """The reply in the framework's own wire form: JSON."""
 
     def to_json(self) -> dict[str, Any]:
-        """The value of the step."""
+        """The value of the step, with U+FFFD for each half of a character that a model has written: no message, and no
+        question to a person, could carry it."""
         return {
-            "message": self.message.to_dict(),
+            "message": sendable(self.message.to_dict()),
             "usage": self.usage,
             "finish_reason": self.finish_reason,
-            "native": self.native,
+            "native": sendable(self.native),
         }

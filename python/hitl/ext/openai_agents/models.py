@@ -25,6 +25,7 @@ from hitl.ext.replies import RecordedReply
 from hitl.ext.turns import is_in_turn
 from hitl.ext.versions import reading
 from hitl.model_settings import InvalidSettings
+from hitl.strict_json import sendable_text
 from hitl.turn.places import place_var
 from hitl.turn.retrying import run
 from hitl.turn.runtime import Turn, agent_name, current_turn
@@ -179,7 +180,7 @@ async def _collected(turn: Turn, events: AsyncIterator[Any]) -> ModelResponse:
 
 
 def _recorded(response: ModelResponse) -> RecordedReply:
-    output = [_wire(item) for item in response.output]
+    output = [_sendable(_wire(item)) for item in response.output]
     said = response.usage
     usage: dict[str, float] = {
         "input_tokens": said.input_tokens,
@@ -216,6 +217,12 @@ def _wire(item: Any) -> Item:
     if isinstance(item, BaseModel):
         return item.model_dump(mode="json", by_alias=True, exclude_unset=True, warnings=False)
     return plain([item])[0]
+
+
+def _sendable(item: Item) -> Item:
+    """An item whose arguments, a text of JSON, can be shown."""
+    arguments = item.get("arguments")
+    return {**item, "arguments": sendable_text(arguments)} if isinstance(arguments, str) else item
 
 
 def _item(wire: Item) -> Any:

@@ -27,12 +27,14 @@ from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError
 from pydantic_ai.messages import (
     AgentStreamEvent,
     ModelResponse,
+    ModelResponsePart,
     PartDeltaEvent,
     PartStartEvent,
     TextPart,
     TextPartDelta,
     ThinkingPart,
     ThinkingPartDelta,
+    ToolCallPart,
 )
 from pydantic_ai.tools import RunContext
 from pydantic_core import to_jsonable_python
@@ -41,6 +43,7 @@ from hitl.ext.arguments import as_written
 from hitl.ext.pydantic_ai.gate import current_call
 from hitl.ext.pydantic_ai.messages import compared, recorded
 from hitl.ext.versions import reading
+from hitl.strict_json import sendable, sendable_text
 from hitl.turn.places import place_var
 from hitl.turn.retrying import Retries, is_transient, run, seconds_asked
 from hitl.turn.runtime import Turn, current_turn
@@ -184,11 +187,22 @@ class _ReplyCodec(ResultCodec[ModelResponse]):
     """A model's reply as the journal has it: what everybody reads of it beside the framework's own form."""
 
     def dump(self, value: ModelResponse) -> object:
+        value = replace(value, parts=[_sendable(part) for part in value.parts])
         return recorded(value, JSON_CODEC.dump(ModelResponse, value)).to_json()
 
     def load(self, payload: object) -> ModelResponse:
         with reading(DISTRIBUTION):
             return cast(ModelResponse, JSON_CODEC.load(ModelResponse, cast(dict[str, Any], payload)["native"]))
+
+
+def _sendable(part: ModelResponsePart) -> ModelResponsePart:
+    """A part of a reply as its wire form can have it: without halves of characters."""
+    if isinstance(part, ToolCallPart):
+        args = sendable_text(part.args) if isinstance(part.args, str) else sendable(part.args)
+        return part if args == part.args else replace(part, args=args)
+    if isinstance(part, TextPart | ThinkingPart) and not part.content.isascii():
+        return replace(part, content=sendable(part.content))
+    return part
 
 
 def _plain_result(wire: Any) -> Any:

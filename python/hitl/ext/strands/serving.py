@@ -19,6 +19,7 @@ from hitl.ext.strands.several import copy_of_several, text_of
 from hitl.ext.strands.state import TurnState
 from hitl.ext.strands.turns import InTurn, may_pass
 from hitl.messages import ChatMessage
+from hitl.strict_json import sendable
 from hitl.turn.retrying import Retries, Transient, check_retries
 from hitl.turn.runtime import current_turn
 
@@ -96,7 +97,7 @@ class Strands:
             several = copy_of_several(turn, self.agent, in_turn)
             prompt = prompt_of(message, office=office)
             reply = ChatMessage.assistant_message(
-                content=text_of(several, await _finished(several, in_turn, prompt, given))
+                content=sendable(text_of(several, await _finished(several, in_turn, prompt, given)))
             )
             return reply, [*state, message, reply]
         agent = copy_for(self.agent, in_turn)
