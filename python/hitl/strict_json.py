@@ -36,16 +36,17 @@ def sendable(value: Any) -> Any:
 
 
 def sendable_text(text: str) -> str:
-    """A JSON text whose value is ``sendable``, also where halves of characters are escapes; the text itself where it
-    is, or is no JSON."""
-    if _HALF.search(text) is None:
-        return sendable(text)
-    try:
-        value = json.loads(text)
-    except ValueError:
-        return sendable(text)
-    made = sendable(value)
-    return sendable(text) if made == value else json.dumps(made, ensure_ascii=False)
+    """A JSON text whose value is ``sendable``, also where halves of characters are escapes; what is no JSON is text."""
+    if _HALF.search(text) is not None:
+        try:
+            value = json.loads(text)
+        except ValueError:
+            value = made = None
+        else:
+            made = sendable(value)
+        if made != value:
+            return json.dumps(made, ensure_ascii=False)
+    return str(sendable(text))
 
 
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
