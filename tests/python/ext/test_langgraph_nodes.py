@@ -8,13 +8,16 @@ from typing import Any, TypedDict
 
 import pytest
 from langchain_core.documents import Document
-from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.runnables import RunnableLambda, RunnableParallel
 from langchain_core.tools import tool
 from langgraph.cache.memory import InMemoryCache
 from langgraph.func import entrypoint, task
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
-from langgraph.types import CachePolicy, interrupt
+from langgraph.types import CachePolicy, Command, interrupt
 
 import hitl
 from hitl import Store
@@ -124,3 +127,67 @@ async def test_a_cache_spares_a_task_of_an_entrypoint() -> None:
     run = await run_all_prefixes(lambda _: Timeless(flow, input=lambda _: 4), lambda _: "yes")
     assert run.response.content == '[8,"yes",8]'
     assert doubled == [4]
+
+
+async def test_the_text_of_a_message_is_a_text_wherever_it_goes() -> None:
+    said = AIMessage("a page")  # its `text` is of a class of LangChain's
+
+    @task
+    async def read() -> str:
+        return said.text
+
+    class Shelf(MessagesState):
+        texts: list[str]
+
+    @tool
+    async def search(query: str) -> str:
+        """Search."""
+        return said.text
+
+    async def call(state: Shelf) -> Command[str]:
+        made = await says([("search", {"query": "a"})]).ainvoke(state["messages"])
+        return Command(update={"texts": [said.text, await read()], "messages": [made]}, goto="tools")
+
+    def end(state: Shelf) -> dict[str, Any]:
+        texts = [*state["texts"], state["messages"][-1].text]
+        return {"messages": [HumanMessage(said.text), AIMessage([{"type": "text", "text": said.text}])], "texts": texts}
+
+    builder = StateGraph(Shelf).add_node("call", call).add_node("tools", ToolNode([search])).add_node("end", end)
+    graph = builder.add_edge(START, "call").add_edge("tools", "end").compile()
+    run = await run_all_prefixes(lambda _: Timeless(graph, output=lambda state: ", ".join(state["texts"])), None)
+    assert run.response.content == "a page, a page, a page"
+
+
+@pytest.mark.parametrize("how", ["batch", "chain", "parallel", "map"])
+async def test_what_a_plain_node_asks_a_model_at_once_is_asked_once(how: str) -> None:
+    asked: list[str] = []
+
+    class Drafts(BaseChatModel):
+        @property
+        def _llm_type(self) -> str:
+            return "drafts"
+
+        def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:
+            asked.append(messages[-1].text)
+            return ChatResult(generations=[ChatGeneration(message=AIMessage(f"draft {len(asked)}"))])
+
+    model = Drafts()
+    chain = model | RunnableLambda(lambda said: said.text)
+    ask: dict[str, Any] = {
+        "batch": lambda: [each.text for each in model.batch(["a", "b"])],
+        "chain": lambda: chain.batch(["a", "b"]),
+        "parallel": lambda: list(RunnableParallel(one=chain, other=chain).invoke("a").values()),
+        "map": lambda: chain.map().invoke(["a", "b"]),
+    }
+
+    def write(state: Sum) -> dict[str, Any]:
+        drafts = sorted(ask[how]())
+        return {"text": f"{interrupt(drafts)}: {', '.join(drafts)}"}
+
+    graph = StateGraph(Sum).add_node("write", write).add_edge(START, "write").compile()
+    first = await hitl.run(graph, '{"text": ""}')
+    assert first.status == "interrupted"
+    state = hitl.RunState.from_string(graph, first.state.to_string())
+    done = await hitl.run(graph, state.answer(state.interrupts[0], "sent"))
+    assert done.output == '{"text":"sent: draft 1, draft 2"}', done
+    assert len(asked) == 2

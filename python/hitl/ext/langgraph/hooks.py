@@ -17,6 +17,7 @@ from typing import Any
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.outputs import LLMResult
+from langchain_core.runnables import Runnable, RunnableParallel
 from langgraph._internal import _future
 from langgraph._internal._constants import CONF
 from langgraph.constants import START
@@ -145,6 +146,21 @@ def _wrap_models() -> None:
     BaseChatModel.generate = generate_  # type: ignore[method-assign]
 
 
+def _wrap_batches() -> None:
+    """What LangChain does at once for a plain function it does in threads that nobody counts, where no request would be
+    a step: here the loop does it."""
+    _let_the_loop_invoke(RunnableParallel)
+    batch = Runnable.batch
+
+    @functools.wraps(batch)
+    def batch_(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if not in_thread():
+            return batch(self, *args, **kwargs)
+        return current_turn("batch()").run_sync("batch()", lambda: self.abatch(*args, **kwargs))
+
+    Runnable.batch = batch_  # type: ignore[method-assign]
+
+
 def _wrap_ids() -> None:
     """The ids that a graph gives to messages, when it adds them to its state."""
     names = types.SimpleNamespace(**vars(uuid))
@@ -239,6 +255,7 @@ _wrap_caches()
 _wrap_graphs()
 _wrap_tools()
 _wrap_models()
+_wrap_batches()
 _wrap_ids()
 _wrap_task_making()
 _wrap_looking_for_traces()

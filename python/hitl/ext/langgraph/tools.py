@@ -99,7 +99,7 @@ def _to_journal(result: Any) -> Any:
     if type(result) is ToolMessage and isinstance(result.content, str):
         plain = ToolMessage(result.content, name=result.name, tool_call_id=result.tool_call_id)
         if plain == result:
-            return result.content
+            return str(result.content)
     return {_WIRE: to_wire(result)}
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from langchain_core.messages import BaseMessage, messages_from_dict
+from langchain_core.messages.base import TextAccessor
 from langgraph.types import Command, Send
 
 from hitl.journal.codec import encode
@@ -23,16 +24,16 @@ def message_to_wire(message: BaseMessage) -> dict[str, Any]:
 
 def message_from_wire(wire: dict[str, Any]) -> BaseMessage:
     """The message of ``message_to_wire``."""
-    data = wire["data"]
-    if "artifact" in data:
-        wire = {**wire, "data": {**data, "artifact": from_wire(data["artifact"])}}
-    return messages_from_dict([wire])[0]
+    data = {name: from_wire(value) for name, value in wire["data"].items()}
+    return messages_from_dict([{"type": wire["type"], "data": data}])[0]
 
 
 def to_wire(value: Any) -> Any:
     """A value whose messages and commands are JSON; the rest is for the journal's codec."""
     if isinstance(value, BaseMessage):
         return {_TAG: "message", "value": message_to_wire(value)}
+    if type(value) is TextAccessor:  # what the text of a message is: nobody but LangChain calls it
+        return str(value)
     if isinstance(value, Send):
         return {_TAG: "send", "value": [value.node, to_wire(value.arg)]}
     if isinstance(value, Command):
@@ -73,15 +74,15 @@ def _plain(message: BaseMessage) -> dict[str, Any]:
     data = message.model_dump(exclude_defaults=True)
     data.pop("type", None)
     data["content"] = message.content
-    if "artifact" in data and _is_kept(artifact := to_wire(getattr(message, "artifact", None))):
+    if "artifact" in data and _is_kept(artifact := getattr(message, "artifact", None)):
         data["artifact"] = artifact  # no model reads it: nodes do, and they get what the tool has given
-    return data
+    return {name: to_wire(value) for name, value in data.items()}
 
 
 def _is_kept(value: Any) -> bool:
     """Whether the journal gives a value back as it is."""
     try:
-        encode(value)
+        encode(to_wire(value))
     except (TypeError, ValueError):
         return False
     return True
