@@ -8,7 +8,7 @@ converted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Any, Final
 
@@ -29,6 +29,31 @@ def keep(messages: list[ChatMessage], form: str, native: list[Any]) -> list[Chat
     last = messages[-1]
     kept = {"form": form, "stands_for": len(messages), "messages": sendable(native)}
     return [*map(_bare, messages[:-1]), replace(last, user_params={**(last.user_params or {}), _MEMBER: kept})]
+
+
+def without_old(
+    messages: Iterable[ChatMessage], form: str, strip: Callable[[list[Any]], list[Any]]
+) -> list[ChatMessage]:
+    """A session's messages, as they are to stand before a turn that keeps a state of its own: of what ``keep`` was
+    given in earlier turns, ``strip`` has taken the states of these away. Each would stay for ever, and be sent along
+    with each turn."""
+    return [_stripped(message, form, strip) for message in messages]
+
+
+def _stripped(message: ChatMessage, form: str, strip: Callable[[list[Any]], list[Any]]) -> ChatMessage:
+    kept = _kept(message, form)
+    if kept is None:
+        return message
+    native = strip(kept["messages"])
+    if native == kept["messages"]:
+        return message
+    return replace(message, user_params={**(message.user_params or {}), _MEMBER: {**kept, "messages": native}})
+
+
+def _kept(message: ChatMessage, form: str) -> dict[str, Any] | None:
+    # Of a reply alone: a message of a turn that was given up is in the session as it was sent.
+    kept = (message.user_params or {}).get(_MEMBER) if message.role == "assistant" else None
+    return kept if isinstance(kept, dict) and kept.get("form") == form else None
 
 
 def _sendable(message: ChatMessage) -> ChatMessage:
@@ -65,9 +90,7 @@ def recall(messages: Iterable[ChatMessage], form: str) -> Iterator[ChatMessage |
     recalled: list[ChatMessage | list[Any]] = []
     for message in messages:
         recalled.append(message)
-        # Of a reply alone: a message of a turn that was given up is in the session as it was sent.
-        kept = (message.user_params or {}).get(_MEMBER) if message.role == "assistant" else None
-        if isinstance(kept, dict) and kept.get("form") == form:
+        if (kept := _kept(message, form)) is not None:
             # Never across an earlier turn: whoever edits a session's messages may have taken some of them away.
             begin = len(recalled)
             while begin and len(recalled) - begin < kept["stands_for"] and isinstance(recalled[begin - 1], ChatMessage):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import hitl
+from hitl.testing import HitlServer
 from tests.python.behaviours.ledger import Ledger
 from tests.python.behaviours.scenes import DONE, Scene, calls, charge
 from tests.python.ext.proof import CAMPS
@@ -27,3 +29,43 @@ def test_a_state_with_two_calls_that_wait_is_small(camp: str, tmp_path: Path) ->
     assert len(result.interrupts) == 2
     beyond = len(result.state.to_string()) - len(json.dumps(requests[-1]))
     assert beyond <= LIMITS[camp]
+
+
+LARGE = "n" * 100_000
+
+
+def with_state_of_langgraph() -> Any:
+    graphs, messages = import_module("langgraph.graph"), import_module("langchain_core.messages")
+    state = type("Noted", (graphs.MessagesState,), {"__annotations__": {"note": str}})
+
+    def note(state: Any) -> dict[str, Any]:
+        return {"messages": [messages.AIMessage(state.get("note", "nay")[:3])], "note": LARGE}
+
+    return graphs.StateGraph(state).add_node("note", note).add_edge(graphs.START, "note").compile()
+
+
+def with_state_of_strands() -> Any:
+    strands, runs = import_module("strands"), import_module("tests.python.ext.strands_runs")
+
+    seen: list[Any] = []
+
+    def begin(event: Any) -> None:
+        seen[:] = [event.agent.state.get("note")]
+        event.agent.state.set("note", LARGE)
+
+    agent = strands.Agent(runs.Speaking(lambda messages: (seen[0] or "nay")[:3]), name="noting")
+    agent.hooks.add_callback(import_module("strands.hooks").BeforeInvocationEvent, begin)
+    return agent
+
+
+@pytest.mark.parametrize("camp", [name for name in ("langgraph", "strands") if name not in ELSEWHERE])
+def test_a_session_has_the_last_state_and_none_of_those_before(camp: str, hitl_server: HitlServer) -> None:
+    server = hitl_server({"langgraph": with_state_of_langgraph, "strands": with_state_of_strands}[camp])
+    session = server.create_session()
+    sizes, said = [], []
+    for _ in range(4):
+        said.append(server.send("go on", session).content)
+        kept = [message.to_dict() for message in server.client.get_messages(session.session_id)]
+        sizes.append(len(json.dumps(kept)))
+    assert sizes[-1] - sizes[1] < 5_000, sizes
+    assert said == ["nay", "nnn", "nnn", "nnn"]

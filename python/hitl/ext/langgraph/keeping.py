@@ -15,7 +15,7 @@ from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, Check
 
 from hitl.ext.langgraph.messages import from_chats, text_of, to_chat
 from hitl.ext.langgraph.wire import from_wire, message_from_wire, message_to_wire, to_wire
-from hitl.ext.native import keep, recall, shown_turn
+from hitl.ext.native import keep, recall, shown_turn, without_old
 from hitl.ext.versions import reading
 from hitl.journal.codec import decode, encode
 from hitl.messages import ChatMessage
@@ -161,6 +161,12 @@ def turn_of(
     shown = shown_turn(message, (each for each in to_chat(after[same:]) if each.role != "system"), reply)
     kept = {"after": same, "checkpoints": {ns: encode(to_wire(_slim(each, ns))) for ns, each in checkpoints.items()}}
     return keep(shown, FORM, [kept, *(encode(message_to_wire(each)) for each in after[same:])])
+
+
+def without_checkpoints(state: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """A session's messages without the checkpoints of the turns that they are of: those of the next one stand for all
+    that was before."""
+    return without_old(state, FORM, lambda native: [{**native[0], "checkpoints": {}}, *native[1:]])
 
 
 def reply_of(output: Any, checkpoints: dict[str, dict[str, Any]]) -> str | None:

@@ -18,7 +18,7 @@ from pydantic_core import to_json
 from hitl.errors import AgentLoadError
 from hitl.ext.langgraph import hooks as hooks  # lets turns in
 from hitl.ext.langgraph.inside import graph_name_var, next_uuid, tools_var
-from hitl.ext.langgraph.keeping import MESSAGES, PastTurns, TurnSaver, reply_of, turn_of
+from hitl.ext.langgraph.keeping import MESSAGES, PastTurns, TurnSaver, reply_of, turn_of, without_checkpoints
 from hitl.ext.langgraph.messages import prompt_of
 from hitl.ext.langgraph.models import retries_var
 from hitl.ext.langgraph.streamed import stream_var
@@ -143,7 +143,7 @@ class LangGraph:
             checkpoints[""] = _whole(checkpoints[""], self.graph.channels, stopped.values)
         reply = self._reply_of(output, checkpoints)
         messages = turn_of(message, past.messages, checkpoints, reply)
-        return messages[-1], [*state, *messages]
+        return messages[-1], [*without_checkpoints(state), *messages]
 
     async def _context_for(self, message: ChatMessage) -> Any:
         if self._context is None:

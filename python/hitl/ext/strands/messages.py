@@ -16,7 +16,7 @@ from strands.types.session import decode_bytes_values, encode_bytes_values
 
 from hitl.attachments import Attachment
 from hitl.ext.gating import edit_note
-from hitl.ext.native import keep, recall, shown_turn
+from hitl.ext.native import keep, recall, shown_turn, without_old
 from hitl.ext.replies import RecordedReply
 from hitl.messages import ChatMessage, ToolCall
 from hitl.models.attached import PDF, in_the_form_of_its_role, text_of
@@ -158,6 +158,11 @@ def turn_of(
     if state is not None:
         kept.append({_STATE: dict(state)})
     return keep(shown, FORM, encode_bytes_values(kept))
+
+
+def without_states(state: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """A session's messages without what the agent's state was after the turns that they are of."""
+    return without_old(state, FORM, lambda native: [each for each in native if _STATE not in each])
 
 
 def to_chat(messages: Sequence[Message]) -> Iterator[ChatMessage]:

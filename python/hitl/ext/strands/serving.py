@@ -13,7 +13,7 @@ from strands.multiagent.base import MultiAgentBase
 from hitl.ext.gating import GateOptions
 from hitl.ext.strands.asking import put_question
 from hitl.ext.strands.copies import copy_for, name_of
-from hitl.ext.strands.messages import history_of, prompt_of, takes_office, turn_of
+from hitl.ext.strands.messages import history_of, prompt_of, takes_office, turn_of, without_states
 from hitl.ext.strands.refusals import refuse
 from hitl.ext.strands.several import copy_of_several, text_of
 from hitl.ext.strands.state import TurnState
@@ -118,7 +118,7 @@ class Strands:
             added=in_turn.added,
             state=history.state if state_after == state_before else state_after,
         )
-        return messages[-1], [*state, *messages]
+        return messages[-1], [*without_states(state), *messages]
 
     async def _given(self, message: ChatMessage) -> Mapping[str, Any]:
         context = current_turn().context
