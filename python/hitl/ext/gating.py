@@ -29,6 +29,30 @@ class GateOptions(TypedDict, total=False):
     metadata: Mapping[str, Any]
 
 
+def check_options(where: str, said: object, *more: str) -> Mapping[str, Any]:
+    """``said``, where it names options only, or one of ``more``: one that is written otherwise would be left out, and
+    everybody might approve what a few may. TypeError, which names ``where`` it stands."""
+    if not isinstance(said, Mapping):
+        raise TypeError(f"{where}: the options are a dict, got {type(said).__name__}")
+    known = (*GateOptions.__annotations__, *more)
+    for name in said:
+        if name not in known:
+            raise TypeError(f"{where}: there is no option {name!r}, there are {', '.join(known)}")
+    return said
+
+
+def read_approvals(approvals: Mapping[str, GateOptions] | None) -> dict[str, GateOptions]:
+    """What ``as_agent(approvals=)`` says, by tool. TypeError or ValueError where that cannot be meant."""
+    if not isinstance(approvals or {}, Mapping):
+        raise TypeError(f"approvals= is a dict of options by tool, got {type(approvals).__name__}")
+    for tool, options in (approvals or {}).items():
+        check_options(f"approvals= of {tool}", options)
+        read_allowed_decisions(options.get("allowed_decisions", DECISIONS))
+        read_approvers(options.get("approvers"))
+        seconds(f"approvals= of {tool}:", options.get("expires_in"))
+    return dict(approvals or {})
+
+
 @dataclass(frozen=True)
 class ForeignCall:
     """A call that a model wants made."""

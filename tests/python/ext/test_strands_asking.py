@@ -14,6 +14,7 @@ from strands.vended_interventions.hitl.classifier import ClassifierResult
 from strands.vended_tools import handoff_to_user
 
 import hitl
+from hitl.ext.strands import as_agent
 from tests.python.ext.strands_runs import APPROVE, payer, proved, says
 from tests.python.support.prefixes import Effects
 
@@ -265,3 +266,15 @@ async def test_middleware_may_ask_too() -> None:
     run, said = await proved(make, lambda asked: "y" if asked["payload"]["reason"]["table"] == "a" else "n")
     assert said == [["success", "dropped a"], ["success", "dropped b"]]
     assert sorted(asked["payload"]["reason"]["table"] for asked in run.requests) == ["a", "b"]
+
+
+async def test_an_option_of_a_question_that_is_none_lets_nobody_answer_it() -> None:
+    def hook(event: BeforeToolCallEvent) -> None:
+        event.interrupt("sure", reason={"hitl": {"approver": ["group:dba"]}})
+
+    agent = Agent(says([("drop", {"table": "users"})]), name="dba", tools=[drop], hooks=[hook])
+    result = await hitl.run(agent, "go")
+    assert result.status == "error"
+    assert "the interrupt 'sure': there is no option 'approver', there are type, response_schema" in result.error
+    with pytest.raises(TypeError, match="approvals= of drop: there is no option 'approver'"):
+        as_agent(agent, approvals={"drop": {"approver": ["group:dba"]}})  # type: ignore[typeddict-unknown-key]

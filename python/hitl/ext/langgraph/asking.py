@@ -19,7 +19,7 @@ from pydantic_core import to_jsonable_python
 from hitl import _core
 from hitl.decisions import DecisionKind
 from hitl.errors import InterruptExpired, ToolRejected
-from hitl.ext.gating import ForeignCall, GateOptions, approve
+from hitl.ext.gating import ForeignCall, GateOptions, approve, check_options
 from hitl.ext.langgraph.arguments import args_schema_of, is_run
 from hitl.ext.langgraph.inside import Approvals, own_tool_of, tool_of
 from hitl.turn.runtime import Turn
@@ -54,7 +54,8 @@ def options_of(tool: Any) -> GateOptions:
     the question, as ``metadata`` of its own."""
     said = dict(getattr(tool, "metadata", None) or {})
     own = said.pop(OPTIONS, None)
-    options: dict[str, Any] = dict(own) if isinstance(own, Mapping) else {}
+    where = f"metadata[{OPTIONS!r}] of {getattr(tool, 'name', None)}"
+    options: dict[str, Any] = {} if own is None else dict(check_options(where, own))
     if said:
         options["metadata"] = {**to_jsonable_python(said, fallback=repr), **options.get("metadata", {})}
     return cast(GateOptions, options)

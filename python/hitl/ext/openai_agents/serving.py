@@ -16,7 +16,7 @@ from agents.run import DEFAULT_MAX_TURNS, get_default_agent_runner, set_default_
 from pydantic_core import to_json
 
 from hitl.errors import AgentLoadError
-from hitl.ext.gating import GateOptions
+from hitl.ext.gating import GateOptions, read_approvals
 from hitl.ext.openai_agents import calls, guardrails, hosted, local_tools, mcp, models, seams, tracing
 from hitl.ext.openai_agents.memory import UNNAMED, memory_of
 from hitl.ext.openai_agents.messages import Item, history_of, last_agent, plain, prompt_of, turn_of
@@ -84,7 +84,7 @@ def as_agent(
         context,
         session,
         config,
-        approvals or {},
+        read_approvals(approvals),
         options,
         stream,
         Retries(retries, transient, is_transient),

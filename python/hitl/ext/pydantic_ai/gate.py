@@ -20,11 +20,12 @@ from pydantic_ai.toolsets import ToolsetTool, WrapperToolset
 from pydantic_core import to_jsonable_python
 
 from hitl import _core
-from hitl.decisions import Approval
+from hitl.decisions import Approval, read_approvers
 from hitl.errors import InterruptExpired, ToolRejected
 from hitl.ext.arguments import JudgedArguments, says, usable, with_defaults
-from hitl.ext.gating import ForeignCall, GateOptions, approve, edit_note
+from hitl.ext.gating import ForeignCall, GateOptions, approve, check_options, edit_note
 from hitl.ext.turns import is_in_turn
+from hitl.turn.interrupts import seconds
 from hitl.turn.runtime import current_turn
 
 OPTIONS: Final = "hitl"
@@ -147,7 +148,7 @@ async def ask_about(
         call_id=call_id,
         args_schema=tool.parameters_json_schema,
         source=(tool.metadata or {}).get(_SOURCE),
-        options=cast(GateOptions, {**_options(tool.metadata), **_options(metadata)}),
+        options=cast(GateOptions, _options(tool, metadata)),
         metadata=_plain({**own, **said}) or None,
         is_run=is_run,
     )
@@ -165,7 +166,7 @@ async def put_question(
     kind: str = "external",
 ) -> Any:
     """What a person, or whoever is told of the interrupt, gives for the result of a call that does not run here."""
-    options = {**_options(tool.metadata), **_options(metadata)}
+    options = _options(tool, metadata)
     type_ = options.get("type", "question" if kind == "question" else "external_call")
     said = {name: value for name, value in (metadata or {}).items() if name != OPTIONS}
     payload = {**_plain(said), "type": type_, "tool_name": tool.name, "tool_args": shown}
@@ -180,7 +181,8 @@ async def put_question(
         response_schema=schema,
         tool_call_id=call_id,
         key=f"ask:{call_id}",
-        expires_in=options.get("expires_in"),
+        expires_in=seconds(f"the question of {tool.name}:", options.get("expires_in")),
+        approvers=read_approvers(options.get("approvers")),
     )
 
 
@@ -260,9 +262,13 @@ def _noted(result: Any, note: str | None) -> Any:
     return replace(result, content=[*before, note])
 
 
-def _options(metadata: dict[str, Any] | None) -> dict[str, Any]:
-    found = (metadata or {}).get(OPTIONS)
-    return found if isinstance(found, dict) else {}
+def _options(tool: ToolDefinition, metadata: dict[str, Any] | None) -> dict[str, Any]:
+    """What a tool says, and what it has raised says over it."""
+    found: dict[str, Any] = {}
+    for said in (tool.metadata, metadata):
+        if (own := (said or {}).get(OPTIONS)) is not None:
+            found |= check_options(f"metadata[{OPTIONS!r}] of {tool.name}", own, "type", "response_schema")
+    return found
 
 
 def _plain(metadata: dict[str, Any]) -> dict[str, Any]:

@@ -17,6 +17,8 @@ from hitl.turn.runtime import Turn
 OPTIONS: Final = "hitl"
 """The member of a reason, where that is a dict, with our options."""
 
+_KNOWN: Final = ("type", "response_schema", "description", "approvers", "expires_in")
+
 _TYPES: Final = {"v1:tool_call:": "tool_interrupt", "v1:before_node_call:": "node_interrupt"}
 """By how ids begin. All others are of hooks and middleware."""
 
@@ -31,6 +33,11 @@ async def put_question(turn: Turn, interrupt: Interrupt, tool_use: Mapping[str, 
     reason, options = interrupt.reason, {}
     if isinstance(reason, dict) and isinstance(reason.get(OPTIONS), dict):
         options = reason[OPTIONS]
+        for name in options:
+            if name not in _KNOWN:
+                raise TypeError(
+                    f"the interrupt {interrupt.name!r}: there is no option {name!r}, there are {', '.join(_KNOWN)}"
+                )
         reason = {name: value for name, value in reason.items() if name != OPTIONS}
     default = next((type_ for begin, type_ in _TYPES.items() if interrupt.id.startswith(begin)), "hook_interrupt")
     type_ = options.get("type", default)

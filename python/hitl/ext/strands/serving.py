@@ -10,7 +10,7 @@ from typing import Any, Final
 from strands import Agent
 from strands.multiagent.base import MultiAgentBase
 
-from hitl.ext.gating import GateOptions
+from hitl.ext.gating import GateOptions, read_approvals
 from hitl.ext.strands.asking import put_question
 from hitl.ext.strands.copies import copy_for, name_of
 from hitl.ext.strands.messages import history_of, prompt_of, takes_office, turn_of, without_states
@@ -58,7 +58,9 @@ def as_agent(
     if not is_agent(agent):
         raise TypeError(f"as_agent() takes an agent of Strands, got {type(agent).__name__}")
     check_retries("as_agent()", retries, transient)
-    return Strands(agent, name, invocation_state, approvals, stream, Retries(retries, transient, may_pass))
+    return Strands(
+        agent, name, invocation_state, read_approvals(approvals), stream, Retries(retries, transient, may_pass)
+    )
 
 
 class Strands:
