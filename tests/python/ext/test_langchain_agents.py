@@ -104,6 +104,24 @@ async def test_calls_of_a_reply_are_asked_in_its_order_since_no_thread_comes_bet
     assert len(threads.given) == 1  # the model, which is a plain function
 
 
+class SameIds(Says):
+    """Gives all calls one id, as some servers of models do."""
+
+    def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:
+        made = super()._generate(messages, *args, **options)
+        said = made.generations[0].message
+        assert isinstance(said, AIMessage)
+        said.tool_calls = [{**call, "id": "same"} for call in said.tool_calls]
+        return made
+
+
+async def test_approved_calls_that_share_an_id_run_once_each() -> None:
+    run, said = await proved(lambda effects: payer(effects, model=SameIds(rounds=[PAYS[:2]])), lambda asked: APPROVE)
+    assert said == [["success", "paid 1"], ["success", "paid 2"]]
+    begun = [entry["arguments"] for entry in run.port.journal if entry["entry"] == "intent"]
+    assert begun == [{"cents": 1}, {"cents": 2}]  # a crash in the middle is asked about
+
+
 @pytest.mark.parametrize("mode", ["per_call", "batched"])
 async def test_approvals_are_given_one_by_one_in_any_order(mode: Any) -> None:
     paid: list[Any] = []

@@ -254,6 +254,8 @@ def test_what_is_wrong_is_said_and_changes_nothing(tmp_path: Path) -> None:
         saver.get_tuple({"configurable": {}})
     with pytest.raises(ValueError, match="null character"):
         compiled.invoke({"notes": []}, thread("a\0b"))
+    with pytest.raises(ValueError, match="the thread_id holds a lone surrogate"):
+        compiled.invoke({"notes": []}, thread("a\udcff"))
     with pytest.raises(ValueError, match="larger than the 268435456"):
         compiled.update_state(thread("large"), {"large": bytes(256 * 1024 * 1024 + 1)})
     with pytest.raises(ValueError, match="'keep_latest' or 'delete', got 'some'"):

@@ -135,8 +135,14 @@ async def test_what_a_tool_returns_reaches_the_model_as_without_hitl() -> None:
     def none() -> Any:
         return None
 
+    @function_tool
+    def pair() -> Any:
+        return 1, 2
+
+    tools = [look, where, none, pair]
+
     def make(effects: Effects) -> Any:
-        return Agent(name="a", tools=[look, where, none], model=Says([("look", {}), ("where", {}), ("none", {})]))
+        return Agent(name="a", tools=[*tools], model=Says([(each.name, {}) for each in tools]))
 
     plain = await Runner.run(make([]), "go")
     _, said = await proved(make)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, Final
 from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
 from weakref import WeakKeyDictionary
@@ -41,29 +42,31 @@ class Approvals:
     """Calls that were approved: they run once, and nobody is asked about them again."""
 
     def __init__(self) -> None:
-        self._digests: dict[str, str] = {}
+        self._digests: dict[str, set[str]] = {}
+        """By call id: several, where a model has given one id to several calls."""
 
     def add(self, call_id: str, name: str, args: Any, *, judged: bool) -> None:
         """A call with these arguments was approved. ``judged``: by the rules too, with what would run."""
-        self._digests[call_id] = _digest(name, args) + ("" if judged else _UNJUDGED)
+        self._digests.setdefault(call_id, set()).add(_digest(name, args) + ("" if judged else _UNJUDGED))
 
     def hold(self, call_id: str | None, name: str, args: Any) -> bool:
         """Whether exactly this call was."""
-        known = None if call_id is None else self._digests.get(call_id)
-        return known is not None and known.removesuffix(_UNJUDGED) == _digest(name, args)
+        known = self._digests.get(call_id or "", ())
+        return any(each.removesuffix(_UNJUDGED) == _digest(name, args) for each in known)
 
-    def is_unjudged(self, call_id: str | None) -> bool:
+    def is_unjudged(self, call_id: str | None, name: str, args: Any) -> bool:
         """Whether the rules have seen only what its model wrote: a tool that is not known where people are asked may
         make something else of it."""
-        return call_id is not None and self._digests.get(call_id, "").endswith(_UNJUDGED)
+        return f"{_digest(name, args)}{_UNJUDGED}" in self._digests.get(call_id or "", ())
 
-    def to_json(self) -> dict[str, str]:
+    def to_json(self) -> dict[str, str | list[str]]:
         """All of them, for the outcome of the node that asked."""
-        return dict(self._digests)
+        return {call: next(iter(known)) if len(known) == 1 else sorted(known) for call, known in self._digests.items()}
 
-    def update(self, stored: dict[str, str]) -> None:
+    def update(self, stored: Mapping[str, str | list[str]]) -> None:
         """Know of those of an earlier run of the turn."""
-        self._digests.update(stored)
+        for call, known in stored.items():
+            self._digests.setdefault(call, set()).update([known] if isinstance(known, str) else known)
 
 
 _UNJUDGED: Final = " as written"

@@ -25,6 +25,7 @@ from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from hitl import _core
 from hitl.runs.stores import Store
+from hitl.turn.naming import check_text
 
 _PAGE: Final = 16
 """How many checkpoints are read at once: each brings the whole state of its graph."""
@@ -331,7 +332,8 @@ def _names(config: RunnableConfig) -> tuple[str, str]:
     given = config.get("configurable", {})
     if given.get("thread_id") is None:
         raise ValueError('the config names no thread; invoke the graph with {"configurable": {"thread_id": "..."}}')
-    return str(given["thread_id"]), given.get("checkpoint_ns", "")
+    check_text("the thread_id", thread := str(given["thread_id"]))
+    return thread, given.get("checkpoint_ns", "")
 
 
 def _config(thread: str, namespace: str, checkpoint_id: str) -> RunnableConfig:

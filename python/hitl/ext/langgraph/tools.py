@@ -89,7 +89,8 @@ async def _ask_rules(turn: Turn, request: ToolCallRequest, call_id: str) -> Appr
 
 def _is_judged_otherwise(turn: Turn, request: ToolCallRequest) -> bool:
     """Whether the rules have seen of an approved call something else than what would run: they knew no schema of it."""
-    if not turn.may_have_rules or not approvals_of(turn).is_unjudged(request.tool_call["id"]):
+    call = request.tool_call
+    if not turn.may_have_rules or not approvals_of(turn).is_unjudged(call["id"], call["name"], call["args"]):
         return False
     return not runs_as_written(request.tool, request.tool_call["args"])
 

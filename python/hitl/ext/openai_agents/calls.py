@@ -196,15 +196,19 @@ def _plain_result(result: Any) -> Any:
 
 
 def _plain_output(output: Any) -> Any:
-    if isinstance(output, list | tuple):
+    if isinstance(output, list | tuple) and any(map(_is_of_sdk, output)):
         return [_plain_output(each) for each in output]
-    if isinstance(output, BaseModel) and type(output).__module__.partition(".")[0] == "agents":
+    if _is_of_sdk(output):
         return output.model_dump(mode="json", exclude_none=True)
     try:
         encode(output)
     except (TypeError, ValueError):
         return str(output)  # which is what the model is told of it
     return output
+
+
+def _is_of_sdk(output: Any) -> bool:
+    return isinstance(output, BaseModel) and type(output).__module__.partition(".")[0] == "agents"
 
 
 def _result(recorded: Any) -> Any:
