@@ -27,6 +27,7 @@ from pydantic import BaseModel, field_validator
 import hitl
 from hitl import RunState
 from hitl.ext.langgraph import as_agent
+from hitl.ext.langgraph.inside import Approvals
 from tests.python.ext.langgraph_runs import APPROVE, Calls, Says, proved, says
 from tests.python.support.local import PENDING, LocalTurn
 from tests.python.support.prefixes import Effects
@@ -104,22 +105,19 @@ async def test_calls_of_a_reply_are_asked_in_its_order_since_no_thread_comes_bet
     assert len(threads.given) == 1  # the model, which is a plain function
 
 
-class SameIds(Says):
-    """Gives all calls one id, as some servers of models do."""
-
-    def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:
-        made = super()._generate(messages, *args, **options)
-        said = made.generations[0].message
-        assert isinstance(said, AIMessage)
-        said.tool_calls = [{**call, "id": "same"} for call in said.tool_calls]
-        return made
-
-
-async def test_approved_calls_that_share_an_id_run_once_each() -> None:
-    run, said = await proved(lambda effects: payer(effects, model=SameIds(rounds=[PAYS[:2]])), lambda asked: APPROVE)
-    assert said == [["success", "paid 1"], ["success", "paid 2"]]
-    begun = [entry["arguments"] for entry in run.port.journal if entry["entry"] == "intent"]
-    assert begun == [{"cents": 1}, {"cents": 2}]  # a crash in the middle is asked about
+def test_of_calls_that_share_an_id_each_that_was_approved_is_known() -> None:
+    """Some servers of models give all calls of a reply one id, and both may be answered before either runs."""
+    approvals, restored = Approvals(), Approvals()
+    for cents in (1, 2):
+        approvals.add("same", "pay", {"cents": cents}, judged=cents == 1)
+    approvals.add("other", "pay", {"cents": 3}, judged=True)
+    restored.update({"earlier": approvals.to_json()["other"]})
+    restored.update(json.loads(json.dumps(approvals.to_json())))
+    for known in (approvals, restored):
+        assert [known.hold("same", "pay", {"cents": cents}) for cents in (1, 2, 3)] == [True, True, False]
+        assert [known.is_unjudged("same", "pay", {"cents": cents}) for cents in (1, 2, 3)] == [False, True, False]
+        assert not known.hold(None, "pay", {"cents": 1})
+    assert restored.hold("earlier", "pay", {"cents": 3})  # as a journal has it where an id is one call's
 
 
 @pytest.mark.parametrize("mode", ["per_call", "batched"])
