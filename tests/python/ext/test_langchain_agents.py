@@ -27,7 +27,6 @@ from pydantic import BaseModel, field_validator
 import hitl
 from hitl import RunState
 from hitl.ext.langgraph import as_agent
-from hitl.ext.langgraph.inside import Approvals
 from tests.python.ext.langgraph_runs import APPROVE, Calls, Says, proved, says
 from tests.python.support.local import PENDING, LocalTurn
 from tests.python.support.prefixes import Effects
@@ -94,6 +93,7 @@ async def test_every_decision_reaches_the_agent_in_its_own_words(mode: Any) -> N
         assert (asked["type"], asked["agent"], asked["message"]) == ("tool_approval", "payer", "Money")
         assert asked["allowed_decisions"] == ALL
         assert asked["args_schema"]["properties"]["cents"]["type"] == "integer"
+        assert "$defs" not in asked["args_schema"]  # it refers to none
     assert [asked["tool_call_id"] for asked in run.requests] == ["c00", "c01", "c02", "c03"]
 
 
@@ -103,21 +103,6 @@ async def test_calls_of_a_reply_are_asked_in_its_order_since_no_thread_comes_bet
     asked = await hitl.run(payer([], PAYS), "go")
     assert [one.tool_args for one in asked.interrupts] == [args for _, args in PAYS]
     assert len(threads.given) == 1  # the model, which is a plain function
-
-
-def test_of_calls_that_share_an_id_each_that_was_approved_is_known() -> None:
-    """Some servers of models give all calls of a reply one id, and both may be answered before either runs."""
-    approvals, restored = Approvals(), Approvals()
-    for cents in (1, 2):
-        approvals.add("same", "pay", {"cents": cents}, judged=cents == 1)
-    approvals.add("other", "pay", {"cents": 3}, judged=True)
-    restored.update({"earlier": approvals.to_json()["other"]})
-    restored.update(json.loads(json.dumps(approvals.to_json())))
-    for known in (approvals, restored):
-        assert [known.hold("same", "pay", {"cents": cents}) for cents in (1, 2, 3)] == [True, True, False]
-        assert [known.is_unjudged("same", "pay", {"cents": cents}) for cents in (1, 2, 3)] == [False, True, False]
-        assert not known.hold(None, "pay", {"cents": 1})
-    assert restored.hold("earlier", "pay", {"cents": 3})  # as a journal has it where an id is one call's
 
 
 @pytest.mark.parametrize("mode", ["per_call", "batched"])
@@ -188,6 +173,31 @@ async def test_a_rule_refuses_a_call_whatever_the_middleware_allows(mode: Any) -
     with pytest.raises(hitl.ToolRejected, match="closed"):
         await proved(lambda current: payer(effects, mode=mode, allowed_decisions=["approve"]), setup=deny)
     assert effects == []
+
+
+async def test_arguments_are_shown_with_the_definitions_that_they_refer_to() -> None:
+    @tool
+    def wire(to: Account, copies: list[Account]) -> str:
+        """Wire money."""
+        return f"wired to {to.bank.name}"
+
+    gate = HumanInTheLoopMiddleware({"wire": True}, interrupt_mode="per_call")
+    account = {"bank": {"name": "first"}}
+    model = says([("wire", {"to": account, "copies": []})])
+    edited = {"to": {"bank": {"name": "second"}}, "copies": [account]}
+    run, said = await proved(
+        lambda effects: create_agent(model, [wire], middleware=[gate]), lambda asked: {"type": "edit", "args": edited}
+    )
+    assert said[0][1].endswith("wired to second")
+    assert sorted(run.requests[0]["args_schema"]["$defs"]) == ["Account", "Bank"]
+
+
+class Bank(BaseModel):
+    name: str
+
+
+class Account(BaseModel):
+    bank: Bank
 
 
 async def test_an_edit_that_does_not_fit_is_refused_at_once() -> None:

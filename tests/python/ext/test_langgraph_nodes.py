@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
@@ -21,6 +22,7 @@ from langgraph.types import CachePolicy, Command, interrupt
 
 import hitl
 from hitl import Store
+from hitl.ext.langgraph.inside import Approvals
 from tests.python.ext.langgraph_runs import Timeless, says
 from tests.python.support.prefixes import run_all_prefixes
 
@@ -191,3 +193,18 @@ async def test_what_a_plain_node_asks_a_model_at_once_is_asked_once(how: str) ->
     done = await hitl.run(graph, state.answer(state.interrupts[0], "sent"))
     assert done.output == '{"text":"sent: draft 1, draft 2"}', done
     assert len(asked) == 2
+
+
+def test_of_calls_that_share_an_id_each_that_was_approved_is_known() -> None:
+    """Some servers of models give all calls of a reply one id, and both may be answered before either runs."""
+    approvals, restored = Approvals(), Approvals()
+    for cents in (1, 2):
+        approvals.add("same", "pay", {"cents": cents}, judged=cents == 1)
+    approvals.add("other", "pay", {"cents": 3}, judged=True)
+    restored.update({"earlier": approvals.to_json()["other"]})
+    restored.update(json.loads(json.dumps(approvals.to_json())))
+    for known in (approvals, restored):
+        assert [known.hold("same", "pay", {"cents": cents}) for cents in (1, 2, 3)] == [True, True, False]
+        assert [known.is_unjudged("same", "pay", {"cents": cents}) for cents in (1, 2, 3)] == [False, True, False]
+        assert not known.hold(None, "pay", {"cents": 1})
+    assert restored.hold("earlier", "pay", {"cents": 3})  # as a journal has it where an id is one call's

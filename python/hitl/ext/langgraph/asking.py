@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
 
@@ -166,8 +167,25 @@ def _edit_schema(schema: Any) -> dict[str, Any] | None:
         action = branch.get("properties", {}).get("edited_action")
         if action is not None:
             args = _resolved(_resolved(action, schema)["properties"]["args"], schema)
-            return {**args, "$defs": schema["$defs"]} if "$defs" in schema else args
+            return _with_definitions(args, schema.get("$defs", {}))
     return None
+
+
+def _with_definitions(part: dict[str, Any], definitions: Mapping[str, Any]) -> dict[str, Any]:
+    """A part of a schema with those definitions that it refers to: whoever is asked sees them."""
+    needed: dict[str, Any] = {}
+    parts: list[Any] = [part]
+    while parts:
+        for name in _REFERENCE.findall(json.dumps(parts.pop())):
+            if name not in definitions:
+                return {**part, "$defs": dict(definitions)}  # written otherwise than pydantic does
+            if name not in needed:
+                needed[name] = definitions[name]
+                parts.append(definitions[name])
+    return {**part, "$defs": needed} if needed else part
+
+
+_REFERENCE: Final = re.compile(r'"#/\$defs/([^"]+)"')
 
 
 def _branches(schema: Any) -> Iterator[dict[str, Any]]:
