@@ -21,8 +21,9 @@ from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import CachePolicy, Command, interrupt
 
 import hitl
-from hitl import Store
+from hitl import ChatMessage, Store
 from hitl.ext.langgraph.inside import Approvals
+from hitl.ext.langgraph.keeping import PastTurns
 from tests.python.ext.langgraph_runs import Timeless, says
 from tests.python.support.prefixes import run_all_prefixes
 
@@ -80,6 +81,27 @@ async def test_the_next_turn_finds_arguments_and_artifacts_as_they_were(tmp_path
     _, asked, measured, *_ = seen
     assert asked.tool_calls[0]["args"] == {"größe": 3}
     assert measured.artifact == Hit(HumanMessage("a page"))
+
+
+async def test_a_conversation_outlives_the_class_of_an_artifact() -> None:
+    @tool(response_format="content_and_artifact")
+    def search(query: str) -> tuple[str, Any]:
+        """Search."""
+        return "one hit", Document("a page")
+
+    async def call(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [await says([("search", {"query": "a"})]).ainvoke(state["messages"])]}
+
+    builder = StateGraph(MessagesState).add_node("call", call).add_node("tools", ToolNode([search]))
+    graph = builder.add_edge(START, "call").add_edge("call", "tools").compile()
+    done = await hitl.run(graph, "go")
+    assert done.status == "idle"
+    kept = json.dumps([message.to_dict() for message in done.messages])
+    gone = json.loads(kept.replace("langchain_core.documents.base:Document", "langchain_core.documents.base:Gone"))
+    assert gone != json.loads(kept)
+    *_, found = PastTurns([ChatMessage.from_dict(each) for each in gone]).messages
+    assert found.text == "one hit"
+    assert "a page" in json.dumps(found.artifact)
 
 
 class Sum(TypedDict):

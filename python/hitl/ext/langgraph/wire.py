@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+import langchain_core.documents.base  # noqa: F401  (retrievers give them: read back wherever a tool imports them)
 from langchain_core.messages import BaseMessage, messages_from_dict
 from langchain_core.messages.base import TextAccessor
 from langgraph.types import Command, Send
