@@ -22,7 +22,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// More than there are different statements, the filters of lists included.
 const STATEMENTS: usize = 128;
 
-/// Opens the existing file at `path` for writing: WAL, every commit synced.
+/// Opens the existing file at `path` for writing: WAL, every commit synced. It has the log open, then.
 ///
 /// Checkpoints are left to [`super::checkpoint`]: SQLite's own would run inside a commit that somebody waits for. The log
 /// keeps its size when it is begun anew: a sync of blocks that exist already takes a fraction of one that grows a file.
@@ -46,8 +46,12 @@ pub(super) fn open_writer(path: &Path) -> rusqlite::Result<Connection> {
          PRAGMA journal_size_limit = 67108864;
          PRAGMA cache_size = -8192;",
     )?;
+    // The first read opens the log. From now on SQLite removes it under nobody, until this connection is closed.
+    connection.query_row(FIRST_READ, [], |_| Ok(()))?;
     Ok(connection)
 }
+
+const FIRST_READ: &str = "SELECT count(*) FROM sqlite_schema";
 
 /// Opens the existing file at `path` for reading beside a writer of this process; a write through it is an error.
 pub(super) fn open_reader(path: &Path) -> rusqlite::Result<Connection> {
@@ -82,7 +86,7 @@ fn as_immutable(path: &Path) -> Option<String> {
 fn as_reader(connection: Connection) -> rusqlite::Result<Connection> {
     connection.execute_batch("PRAGMA query_only = ON; PRAGMA wal_autocheckpoint = 0;")?;
     // The first read maps the shared index, for which it may need disk space; later ones do not.
-    connection.query_row("SELECT count(*) FROM sqlite_schema", [], |_| Ok(()))?;
+    connection.query_row(FIRST_READ, [], |_| Ok(()))?;
     Ok(connection)
 }
 

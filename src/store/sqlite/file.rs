@@ -6,6 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
+use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
 
 use super::lock::{Access, Lock};
 use super::migrations::{self, APPLICATION_ID, NEWEST, OLDEST};
@@ -121,8 +122,11 @@ fn check_place(path: &Path, made: &mut Made) -> Result<(), OpenError> {
         Ok(metadata) if metadata.is_dir() => Err(OpenError::IsDirectory(path.to_owned())),
         Ok(metadata) => {
             check_kind(path, &metadata)?;
-            // SQLite would open a file that it may not write, and fail at the first write.
-            OpenOptions::new().read(true).write(true).open(path).map(drop).map_err(|error| failed(path, &error))
+            // SQLite would open a file that it may not write, and fail at the first write. It is not opened to find out: with any
+            // descriptor of a file that a process closes, the system takes all the locks that SQLite has on it in that process,
+            // for a store that is open already; and whoever closes the file in another one then removes the log under that.
+            let allowed = accessat(CWD, path, Permission::READ_OK | Permission::WRITE_OK, AtFlags::EACCESS);
+            allowed.map_err(|error| failed(path, &error.into()))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let directory = path.parent().unwrap_or(Path::new("/"));

@@ -5,7 +5,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
@@ -13,6 +13,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, test_kill_process};
 
+use super::names::{FileId, id_of};
 use super::path::{failed, with_suffix};
 use crate::store::open_error::{FileHolder, OpenError};
 
@@ -98,6 +99,11 @@ impl Lock {
         &self.0.path
     }
 
+    /// Which file the lock is on, whatever has its name; `None` where the system does not say.
+    pub(super) fn file_id(&self) -> Option<FileId> {
+        self.0.file.metadata().ok().map(|metadata| id_of(&metadata))
+    }
+
     /// How the file is used.
     pub(super) fn access(&self) -> Access {
         self.0.access
@@ -143,8 +149,10 @@ impl LockFile {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // Only by the last one, and while nobody else can take the lock, so that nobody's file is removed.
-        if self.0.is_alone || matches!(self.0.try_lock(FlockOperation::NonBlockingLockExclusive), Ok(true)) {
+        // Only by the last one, and while nobody else can take the lock, so that nobody's file is removed; nor that of somebody who
+        // came where this one was removed.
+        let is_last = self.0.is_alone || matches!(self.0.try_lock(FlockOperation::NonBlockingLockExclusive), Ok(true));
+        if is_last && is_at(&self.0.file, &self.0.lock_path) {
             drop(std::fs::remove_file(&self.0.lock_path));
         }
     }
@@ -153,7 +161,7 @@ impl Drop for Lock {
 /// Whether `file` is the one that has the name `path`.
 fn is_at(file: &File, path: &Path) -> bool {
     match (file.metadata(), std::fs::metadata(path)) {
-        (Ok(open), Ok(named)) => (open.dev(), open.ino()) == (named.dev(), named.ino()),
+        (Ok(open), Ok(named)) => id_of(&open) == id_of(&named),
         _ => false,
     }
 }

@@ -17,6 +17,7 @@ mod line;
 mod lock;
 mod log;
 mod migrations;
+mod names;
 mod outbox;
 mod path;
 mod queue;

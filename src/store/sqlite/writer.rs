@@ -13,12 +13,14 @@ use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use tokio::sync::{oneshot, watch};
 
 use super::checkpoint::{self, Checkpoints};
 use super::connection::{self, Handle};
 use super::lock::{Access, Lock};
 use super::log;
+use super::names::NamedFiles;
 use super::queue::{JobResult, Queued, WriterJob};
 use super::trouble::Trouble;
 use crate::domain::Error;
@@ -81,6 +83,7 @@ fn join(threads: impl IntoIterator<Item = JoinHandle<()>>) -> JobResult {
 /// See the module.
 pub(super) struct Writer {
     path: PathBuf,
+    files: NamedFiles,
     access: Access,
     forms: Arc<KeptForms>,
     /// `None` after a fault, until it could be opened anew.
@@ -105,8 +108,8 @@ impl Writer {
         checkpoints: Checkpoints,
     ) -> rusqlite::Result<Self> {
         checkpoints.watch(&mut connection)?;
-        let (path, access) = (lock.path().to_owned(), lock.access());
-        Ok(Self { path, access, forms, connection: Some(connection), checkpoints, trouble: Trouble::default() })
+        let (path, files, access) = (lock.path().to_owned(), NamedFiles::of(lock), lock.access());
+        Ok(Self { path, files, access, forms, connection: Some(connection), checkpoints, trouble: Trouble::default() })
     }
 
     /// Whether it can write at once: there is nothing to be put right, or to be copied, before.
@@ -141,7 +144,7 @@ impl Writer {
         };
         let mut ran = Vec::new();
         let begun = begun.map_err(|error| error.to_string());
-        match run_batch(&connection, &self.forms, limits, begun, next, &mut ran) {
+        match run_batch(&connection, &self.forms, limits, begun, next, &mut ran, &self.files) {
             Ok(()) => {
                 self.connection = Some(connection);
                 if self.trouble.is_over() {
@@ -157,11 +160,16 @@ impl Writer {
                     self.checkpoint();
                 }
             }
-            Err(reason) => {
-                // Nobody knows what of this is on the disk: a sync that failed once may "succeed" the next time
-                // without having written anything. The connection is given up, which also rolls back.
-                drop(connection);
-                self.tell(&reason);
+            Err(NotWritten { reason, is_undone }) => {
+                if is_undone {
+                    self.connection = Some(connection);
+                    self.tell_of_names(&reason);
+                } else {
+                    // Nobody knows what of this is on the disk: a sync that failed once may "succeed" the next time
+                    // without having written anything. The connection is given up, which also rolls back.
+                    drop(connection);
+                    self.tell(&reason);
+                }
                 for Ran { reply, .. } in ran {
                     drop(reply.send(Err(Error::StoreUnavailable(reason.clone()))));
                 }
@@ -172,11 +180,14 @@ impl Writer {
     /// Opens the file anew after a fault. Only once everything in the write-ahead log has been copied into the file and
     /// synced, is what the file says what is on the disk. Where others write too, they keep the log in use, and with it
     /// the index that does not know of what failed.
-    fn recover(&self) -> rusqlite::Result<Connection> {
+    fn recover(&mut self) -> rusqlite::Result<Connection> {
+        // There may be another one by now.
+        self.files.check_but_log().map_err(|reason| rusqlite::Error::ToSqlConversionFailure(reason.into()))?;
         if self.access == Access::Server {
             log::write_again(&self.path).map_err(|error| rusqlite::Error::ToSqlConversionFailure(error.into()))?;
         }
         let mut connection = connection::open_writer(&self.path)?;
+        self.files.log_opened();
         self.checkpoints.watch(&mut connection)?;
         match self.access {
             Access::Server => checkpoint::truncate(&connection)?,
@@ -189,6 +200,14 @@ impl Writer {
     fn tell(&self, error: &str) {
         if self.trouble.begins() {
             tracing::error!(error, "the store cannot be written; its file is opened anew for each write that comes");
+        }
+    }
+
+    /// Says in the log that a file has lost its name.
+    fn tell_of_names(&self, error: &str) {
+        if self.trouble.begins() {
+            let path = self.path.display();
+            tracing::error!(error, %path, "the store is not written before its file, its log and its lock have their names again");
         }
     }
 
@@ -208,14 +227,25 @@ impl Writer {
         let outcome = join(readers.into_iter().chain(self.checkpoints.stop()));
         let connection = self.connection.take().map_or_else(|| self.recover(), Ok);
         // The last connection to close empties the write-ahead log and removes it. If another process is just reading,
-        // the log stays; what is in it is as durable there.
-        let closed = connection.and_then(|connection| connection.close().map_err(|(_, error)| error));
+        // the log stays; what is in it is as durable there. It is removed by its name: not where that is another one's.
+        let closed = connection.and_then(|connection| {
+            if self.files.is_log_replaced() {
+                connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+            }
+            connection.close().map_err(|(_, error)| error)
+        });
         closed.map_err(|error| connection::unavailable(&error)).and(outcome)
     }
 }
 
-/// Runs jobs in the transaction that has `begun`, and commits them. `Err` with the reason when it is not known what is
-/// durable; every job of `ran` failed then.
+/// Why nothing was written. Every job that ran has failed then.
+struct NotWritten {
+    reason: String,
+    /// Nothing of it is there; where this is not so, nobody knows what is durable.
+    is_undone: bool,
+}
+
+/// Runs jobs in the transaction that has `begun`, and commits them, as long as `files` have their names.
 fn run_batch(
     connection: &Connection,
     forms: &KeptForms,
@@ -223,7 +253,8 @@ fn run_batch(
     begun: Result<(), String>,
     next: impl Fn() -> Option<Queued<WriterJob>>,
     ran: &mut Vec<Ran>,
-) -> Result<(), String> {
+    files: &NamedFiles,
+) -> Result<(), NotWritten> {
     let began = Instant::now();
     let mut failed = begun.err();
     let mut group = JobGroup { connection, forms, ran, jobs: Vec::new(), has_savepoints: false };
@@ -243,13 +274,16 @@ fn run_batch(
         }
     }
     drop(group);
-    match failed {
-        Some(reason) => Err(reason),
-        None => {
-            faults::at(Point::StoreBeforeCommit);
-            connection::run(connection, "COMMIT").map_err(|error| error.to_string())
-        }
+    let lost = |reason| NotWritten { reason, is_undone: false };
+    if let Some(reason) = failed {
+        return Err(lost(reason));
     }
+    faults::at(Point::StoreBeforeCommit);
+    // While nobody else can write: whoever took a lock that was moved has not written yet, and finds what is committed now.
+    let named = files.check();
+    let end = connection::run(connection, if named.is_ok() { "COMMIT" } else { "ROLLBACK" });
+    end.map_err(|error| lost(error.to_string()))?;
+    named.map_err(|reason| NotWritten { reason, is_undone: true })
 }
 
 const BEGIN: &str = "BEGIN IMMEDIATE";

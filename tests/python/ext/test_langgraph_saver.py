@@ -9,6 +9,7 @@ import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
@@ -138,7 +139,8 @@ def test_what_did_not_change_is_stored_once_and_what_nobody_names_goes(tmp_path:
     large = "x" * 100_000
 
     def rows(table: str) -> int:
-        with sqlite3.connect(path) as connection:
+        # One that is left to be collected would be closed while the saver has the file, and take its log away.
+        with closing(sqlite3.connect(path)) as connection:
             return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
     def values(channel: str) -> str:
@@ -232,7 +234,7 @@ def test_nothing_is_pickled_and_nothing_pickled_is_read(tmp_path: Path) -> None:
     path = tmp_path / "graphs.db"
     with HitlSaver(path) as saver:
         noting(saver).invoke({"notes": []}, thread("t"))
-    with sqlite3.connect(path) as connection:
+    with closing(sqlite3.connect(path)) as connection, connection:
         connection.execute("UPDATE graph_values SET type = 'pickle' WHERE channel = 'notes'")
     with HitlSaver(path, serde=Pickles()) as saver, pytest.raises(ValueError, match="pickled value"):
         saver.get_tuple(thread("t"))

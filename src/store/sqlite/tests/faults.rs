@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use rustix::process::{Resource, Rlimit, setrlimit};
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::*;
 use crate::domain::Error;
@@ -151,8 +151,8 @@ async fn while_the_log_cannot_be_copied() {
     let said = Said::listen();
     let store = SqliteStore::open_with(&path, Access::Server, Limits { log_pages: 1, ..Limits::default() }).unwrap();
     // Whoever has it open goes on; the thread that copies opens it when it is asked first.
-    let away = path.with_extension("away");
-    std::fs::rename(&path, &away).unwrap();
+    let allowed = getrlimit(Resource::Nofile);
+    setrlimit(Resource::Nofile, Rlimit { current: Some(1), ..allowed }).unwrap();
     store_turn(&store).await;
     while !said.text().contains("could not be copied") {
         store.transact(about(1), append).await.unwrap();
@@ -160,7 +160,7 @@ async fn while_the_log_cannot_be_copied() {
     for _ in 0..20 {
         store.transact(about(1), append).await.unwrap();
     }
-    std::fs::rename(&away, &path).unwrap();
+    setrlimit(Resource::Nofile, allowed).unwrap();
     while !said.text().contains("is copied into its file again") {
         store.transact(about(1), append).await.unwrap();
     }

@@ -7,6 +7,7 @@ mod groups;
 mod kills;
 mod line;
 mod modes;
+mod names;
 mod opening;
 mod rows;
 mod size;
