@@ -4,9 +4,11 @@ use serde_json::json;
 
 use super::fixture::*;
 use crate::domain::Error;
+use crate::domain::audit::{Action, Deed};
 use crate::domain::event::{Hold, NumberedEvent, StoredEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::status::InterruptStatus;
+use crate::store::query::AuditQuery;
 use crate::store::record::EventNumber;
 use crate::store::record::StoredReply;
 use crate::store::upkeep::Sweep;
@@ -17,6 +19,7 @@ super::for_each_store!(
     a_claim_is_told_with_the_record_as_it_is_now,
     an_event_outlives_the_interrupt_of_a_deleted_session,
     events_go_on_after_a_number,
+    a_job_has_as_many_events_entries_that_are_told_and_deeds_as_it_likes,
     entries_that_are_told_are_events_among_the_others,
     what_is_told_of_an_entry_goes_with_its_journal,
     what_comes_before_the_first_event_that_is_left_is_told_no_more,
@@ -175,6 +178,42 @@ async fn entries_that_are_told_are_events_among_the_others(it: Fixture) {
         "result": "three",
     });
     assert_eq!((whole.name.as_str(), whole.session_id, whole.data), ("tool.finished", session_id(2), object(expected)));
+}
+
+/// A session with so many questions that are answered, or cancelled with it, at once.
+const MANY: u128 = 5000;
+
+async fn a_job_has_as_many_events_entries_that_are_told_and_deeds_as_it_likes(it: Fixture) {
+    two_turns(&it).await;
+    it.write(|tx| tx.append_event(&event(2, "before"), at(0))).await;
+    let before = it.read(|reader| reader.last_event()).await;
+    let numbers = it.write(|tx| {
+        let each = |index: u128| {
+            let of_one = tx.append_event(&event(1, &index.to_string()), at(0))?;
+            tx.append_told(turn_id(1), 1, &step("pay", json!(index.to_string())), at(0))?;
+            tx.append_audit(Deed::new(Action::Decided), at(i64::try_from(index).unwrap()))?;
+            Ok(of_one)
+        };
+        (0..MANY).map(each).collect::<Result<Vec<_>, Error>>()
+    });
+    let numbers: Vec<u64> = numbers.await.iter().map(EventNumber::get).collect();
+    it.write(|tx| tx.append_event(&event(2, "after"), at(0))).await;
+    let mut all: Vec<(u64, String)> = Vec::new();
+    loop {
+        let page = heard(&it, all.last().map_or(before, |last| last.0), None, 1700).await;
+        if page.is_empty() {
+            break;
+        }
+        all.extend(page);
+    }
+    let expected = (0..MANY).flat_map(|index| [index.to_string(), index.to_string()]).chain(["after".to_owned()]);
+    assert!(all.iter().map(|(_, text)| text.clone()).eq(expected), "{} are told", all.len());
+    assert!(all.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    assert!(all.iter().step_by(2).map(|(number, _)| *number).take(numbers.len()).eq(numbers));
+    let query = AuditQuery { limit: 10_000, ..AuditQuery::default() };
+    let audit = it.read(move |reader| reader.audit(&query)).await.items;
+    let times: Vec<i64> = audit.iter().map(|row| row.at.millis()).collect();
+    assert_eq!((times.len(), times.is_sorted() || times.iter().rev().is_sorted()), (5000, true));
 }
 
 async fn what_is_told_of_an_entry_goes_with_its_journal(it: Fixture) {

@@ -38,6 +38,14 @@ pub(super) enum EventNumbers {
 }
 
 impl EventNumbers {
+    /// Where so many other calls come first.
+    pub(super) fn after(self, calls: usize) -> Self {
+        match self {
+            Self::Rows(index) => Self::Rows(index + calls),
+            Self::Cell(index) => Self::Cell(index + calls),
+        }
+    }
+
     /// In no order.
     pub(super) fn of(self, replies: &[Vec<Row>]) -> Result<Vec<u64>, Error> {
         let (Self::Rows(index) | Self::Cell(index)) = self;

@@ -23,7 +23,7 @@ use crate::store::shared::changes::{Changes, RowChange, SessionChange, TurnChang
 
 /// How many bits of the number of an event or deed count within its transaction.
 pub(super) const ORDINAL_BITS: u32 = 12;
-/// How many events, or deeds, one transaction can have.
+/// How many events, or deeds, one number of a transaction has. One that has more takes further numbers of the database.
 pub(super) const MOST_NUMBERED: usize = 1 << ORDINAL_BITS;
 
 /// The calls of a commit.
@@ -35,10 +35,6 @@ pub(super) struct CommitCalls {
 
 /// The calls of a commit of `member`: one of them looks whether that is alive.
 pub(super) fn calls(changes: &Changes, forms: &KeptForms, member: Option<Uuid>) -> Result<CommitCalls, Error> {
-    let told = changes.entries.iter().filter_map(|entry| Some(entry.told? + 1)).max().unwrap_or_default();
-    if told.max(changes.event_places().last().map_or(0, |last| last + 1)).max(changes.deeds.len()) > MOST_NUMBERED {
-        return Err(Error::Internal(format!("more than {MOST_NUMBERED} events at once cannot be stored")));
-    }
     let mut calls = Vec::new();
     let guards = sessions(&changes.sessions, &changes.turns, member, &mut calls)?;
     messages(changes, &mut calls)?;
@@ -64,7 +60,28 @@ pub(super) fn calls(changes: &Changes, forms: &KeptForms, member: Option<Uuid>) 
         Ok(made) => (made.calls, events.map(|_| EventNumbers::Cell(made.folded))),
         Err(calls) => (calls, events.map(EventNumbers::Rows)),
     };
-    Ok(CommitCalls { calls, events })
+    let mut all = further_numbers(changes);
+    let events = events.map(|events| events.after(all.len()));
+    all.extend(calls);
+    Ok(CommitCalls { calls: all, events })
+}
+
+/// Takes as many further numbers as the transaction needs, before anything else of it. Whoever reads the events sees all of them or none:
+/// they wait for the transaction's own number, which is the smallest. In between may be those of others.
+fn further_numbers(changes: &Changes) -> Vec<SqlCall> {
+    let told = changes.entries.iter().filter(|entry| entry.told.is_some()).count() + changes.events.len();
+    let further = told.max(changes.deeds.len()).saturating_sub(1) / MOST_NUMBERED;
+    let taken = |_| {
+        let key = Uuid::new_v4().to_string();
+        let call = |sql| SqlCall::new(sql, vec![Box::new(key.clone())]);
+        [
+            SqlCall::new("SAVEPOINT number", vec![]),
+            call(sql!("numbers/take")),
+            call(sql!("numbers/leave")),
+            SqlCall::new("RELEASE SAVEPOINT number", vec![]),
+        ]
+    };
+    (0..further).flat_map(taken).collect()
 }
 
 /// The sessions: those that are compared in the order of their ids, so that two servers cannot wait for each other; those

@@ -1,5 +1,7 @@
 //! What a job has changed: rows, as they are to be from then on.
 
+use std::collections::HashSet;
+
 use crate::domain::access::{Key, SignIn};
 use crate::domain::audit::Deed;
 use crate::domain::event::StoredEvent;
@@ -161,7 +163,7 @@ impl Changes {
 
     /// The places of the events among all that listeners are told of: those that no entry has.
     pub fn event_places(&self) -> Vec<usize> {
-        let taken: Vec<usize> = self.entries.iter().filter_map(|entry| entry.told).collect();
+        let taken: HashSet<usize> = self.entries.iter().filter_map(|entry| entry.told).collect();
         (0..).filter(|place| !taken.contains(place)).take(self.events.len()).collect()
     }
 

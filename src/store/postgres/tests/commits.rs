@@ -1,5 +1,8 @@
 //! Commits, and those that come too late.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::support::*;
 use crate::domain::Error;
 use crate::domain::audit::{Action, Deed};
@@ -9,7 +12,7 @@ use crate::store::postgres::connection::{Connection, Frame, SqlCall};
 use crate::store::postgres::servers::PostgresServers;
 use crate::store::shared::backend::Backend;
 use crate::store::shared::changes::{Changes, RowChange, SessionChange};
-use crate::store::shared::question::Version;
+use crate::store::shared::question::{Answer, StoreQuestion, Version};
 use crate::store::shared::servers::{Registered, ServerKind, ServerRole, ServerRow, ServerRows};
 
 #[tokio::test]
@@ -161,4 +164,63 @@ async fn a_commit_that_is_dropped_in_the_middle_is_whole_or_nothing() {
         database.client().await.query_one(&format!("SELECT count(*) FROM {table}"), &[]).await.unwrap().get(0)
     };
     assert_eq!((count("one").await, count("other").await), (applied, applied));
+}
+
+#[tokio::test]
+async fn a_commit_with_more_events_than_a_transaction_numbers_has_its_numbers_for_itself_and_whoever_listens_misses_none()
+ {
+    let database = Database::new().await;
+    let (many, few, listener) = (database.store().await, database.store().await, database.store().await);
+    for number in [1, 2] {
+        store_session(&many, number).await;
+    }
+    let of = |number, seen, events| {
+        let events = (0..events).map(|_| (event(number, "x"), at(0))).collect();
+        Changes { sessions: vec![touched(number, seen, RowChange::Kept)], events, ..Changes::default() }
+    };
+    let is_over = Arc::new(AtomicBool::new(false));
+    let beside = tokio::spawn({
+        let (store, is_over) = (few, Arc::clone(&is_over));
+        async move {
+            let mut told = 0;
+            while !is_over.load(Ordering::Relaxed) {
+                told += 1;
+                commit(&store, of(2, told, 1)).await;
+            }
+            told
+        }
+    });
+    let heard = tokio::spawn({
+        let is_over = Arc::clone(&is_over);
+        async move {
+            let mut heard: Vec<u64> = Vec::new();
+            loop {
+                let was_over = is_over.load(Ordering::Relaxed);
+                let after = heard.last().copied().unwrap_or_default();
+                let page = ask(&listener, StoreQuestion::EventsAfter { after, session: None, limit: 700 }).await;
+                let Ok(Answer::Events(page)) = page else { panic!("{page:?}") };
+                // Whoever commits beside it has ended with the last page, too.
+                if page.is_empty() && was_over {
+                    return heard;
+                }
+                heard.extend(page.into_iter().map(|event| event.number));
+            }
+        }
+    });
+    for seen in 1..=2 {
+        let numbers = commit(&many, of(1, seen, 8200)).await;
+        assert!(numbers.windows(2).all(|pair| pair[0] < pair[1]));
+        assert_eq!(numbers.len(), 8200);
+    }
+    is_over.store(true, Ordering::Relaxed);
+    let told = usize::try_from(beside.await.unwrap()).unwrap();
+    let heard = heard.await.unwrap();
+    assert!(heard.len() >= 2 * 8200, "{}", heard.len());
+    let all =
+        ask(&database.store().await, StoreQuestion::EventsAfter { after: 0, session: None, limit: 100_000 }).await;
+    let Ok(Answer::Events(all)) = all else { panic!("{all:?}") };
+    assert_eq!(all.len(), 2 * 8200 + told);
+    assert!(all.iter().map(|event| event.number).take(heard.len()).eq(heard));
+    // The rows that took the numbers are gone.
+    assert_eq!(database.count("replies").await, 0);
 }
