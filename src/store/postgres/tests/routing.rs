@@ -3,6 +3,7 @@
 use uuid::Uuid;
 
 use super::support::*;
+use crate::domain::Error;
 use crate::domain::cluster::routing::TurnCode;
 use crate::domain::cluster::routing::tests::{TABLE, turn as routed};
 use crate::store::contract::fixture::*;
@@ -88,5 +89,29 @@ async fn turns_are_left_to_no_server_that_ends_runs_none_or_is_another_agents() 
     for change in ["draining = true", "workers = 0", "agent = 'another'", "kind = 'tool'", "code = NULL"] {
         there(&database, &["v1"], &format!("UPDATE hitl.servers SET {change}")).await;
         assert_eq!(found(&store, false).await, [true, true, false], "{change}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_list_of_codes_hinders_nobody_and_is_told_with_its_own_turn() {
+    let database = Database::new().await;
+    let store = stored(&database).await;
+    let mut version = 1;
+    write(&store, &mut version, routed(Some("v1"), &["v2"])).await;
+    there(&database, &[], "").await;
+    let as_if_nobody_had_refused = [true, true, false];
+    for spoiled in ["v2", "[\"v2\"", "[\"v2\",]", "{\"v2\": 1}", "[\"\\ud800\"]", "[\"\\u0000\"]", "[\"\\x\"]", ""] {
+        let client = database.client().await;
+        client.execute("UPDATE hitl.turns SET refused_by = $1", &[&spoiled]).await.unwrap();
+        assert_eq!(found(&store, false).await, as_if_nobody_had_refused, "{spoiled}");
+    }
+    let turn = slice(&store, 1).await.unwrap().turn;
+    assert!(matches!(&turn, Err(Error::Unreadable(why)) if why.starts_with("turns.refused_by: ")), "{turn:?}");
+    // Whatever the codes are called, a list of them is one.
+    there(&database, &["v1"], "").await;
+    for code in ["v2", "a \"b\" \\", "\n\t\u{1}\u{1f}\u{7f}", "é\u{1f600}", "[],{}"] {
+        write(&store, &mut version, routed(None, &["first", code])).await;
+        let here = TurnTaker { code: Some(code.to_owned()), ..taker(false) };
+        assert_eq!(store.look(here, Vec::new()).await.unwrap().orphans, [], "{code:?}");
     }
 }
