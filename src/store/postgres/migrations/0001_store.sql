@@ -2,7 +2,12 @@
 -- since 1970 in UTC, everything structured is compact JSON as text: jsonb would order members anew. A `seq` is the order of
 -- arrival. There are no foreign keys: whatever changes anything of a session writes its row too, which is compared then.
 
-CREATE SCHEMA hitl;
+-- Whoever was given an empty one need not be allowed to make any, and IF NOT EXISTS asks for that all the same.
+DO $$ BEGIN
+    IF to_regnamespace('hitl') IS NULL THEN
+        CREATE SCHEMA hitl;
+    END IF;
+END $$;
 
 -- One row.
 CREATE TABLE hitl.meta (

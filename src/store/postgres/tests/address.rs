@@ -113,7 +113,24 @@ async fn what_would_not_keep_its_word_is_refused() {
 }
 
 #[tokio::test]
+async fn an_empty_schema_that_somebody_made_for_it_is_taken_by_whoever_may_make_none() {
+    let database = Database::new().await;
+    let role = format!("owner_of_{}", database.name());
+    database.execute(&format!("CREATE ROLE {role} LOGIN; CREATE SCHEMA hitl AUTHORIZATION {role}")).await;
+    let address: PgAddress = database.text().replace("postgres@", &format!("{role}@")).parse().unwrap();
+    assert_eq!(migrating::schema(&address).await.unwrap().found, None);
+    migrating::migrate(&address, None).await.unwrap();
+    assert_eq!(migrating::schema(&address).await.unwrap().found, Some(NEWEST));
+    database.execute(&format!("DROP OWNED BY {role} CASCADE; DROP ROLE {role}")).await;
+}
+
+#[tokio::test]
 async fn a_schema_that_is_not_ours_or_newer_is_refused() {
+    for theirs in ["FUNCTION hitl.colour() RETURNS int RETURN 1", "TYPE hitl.colour AS ENUM ('red')"] {
+        let database = Database::new().await;
+        database.execute(&format!("CREATE SCHEMA hitl; CREATE {theirs}")).await;
+        assert_eq!(refusal(&database.text()).await, ServerTrouble::ForeignSchema, "{theirs}");
+    }
     let database = Database::new().await;
     database.execute("CREATE SCHEMA hitl; CREATE TABLE hitl.meta (colour text)").await;
     assert_eq!(refusal(&database.text()).await, ServerTrouble::ForeignSchema);
