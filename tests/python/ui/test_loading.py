@@ -109,6 +109,33 @@ def test_a_conversation_that_cannot_be_read_is_not_an_empty_one(open_inbox: Open
     expect(conversation).not_to_contain_text("Nothing was said")
 
 
+def test_what_could_not_be_read_beside_a_request_is_asked_for_again(open_inbox: Open) -> None:
+    """By whoever presses the button, and by the page itself once the server is back."""
+    inbox = open_inbox(expected=("500", "503", "EventSource"))
+    done, [asked] = inbox.asked(REFUND)
+    inbox.api.resume(done, asked["interrupt_id"], {"approved": True})
+    inbox.said(done)
+    inbox.asked(call("refund", order=8, cents=1, reason="now"))
+    inbox.page.route("**/events", lambda route: route.fulfill(status=503))
+    broken = lambda route: route.fulfill(status=500, json={"code": "x", "detail": "No disk"})  # noqa: E731
+    unreadable = ("**/messages", "**/interrupts?*status=resolved*")
+    for url in unreadable:
+        inbox.page.route(url, broken)
+    inbox.page.reload()
+    inbox.show("order: 8")
+    beside = [inbox.request.get_by_role("region", name=name) for name in ("Conversation", "Earlier decisions")]
+    for region in beside:
+        expect(region).to_contain_text("No disk")
+        inbox.click("Try again", region)
+        expect(region).to_contain_text("No disk")
+    inbox.page.unroute(unreadable[0])
+    inbox.click("Try again", beside[0])
+    expect(beside[0]).to_contain_text("waits for an answer")
+    inbox.page.unroute(unreadable[1])
+    inbox.page.unroute("**/events")
+    expect(beside[1]).to_contain_text("order: 7")
+
+
 def test_what_was_said_is_read_once_however_much_its_turn_does(open_inbox: Open) -> None:
     inbox = open_inbox(script=PATIENT + HEARS_LATE)
     session_id = inbox.api.create()

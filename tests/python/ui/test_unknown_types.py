@@ -180,3 +180,19 @@ def test_what_only_the_server_finds_wrong_stands_at_its_field(open_inbox: Open) 
     expect(inbox.answer.get_by_role("alert").locator("code")).to_have_text("weather")
     expect(inbox.page.get_by_label("weather")).to_have_attribute("aria-invalid", "true")
     assert pending(inbox.api, asked["interrupt_id"])
+
+
+def test_what_is_nested_deeply_fits_on_every_page(inbox: Inbox) -> None:
+    """Nothing that is asked, and no button, is beside the page: where there is no room, names stand above their values."""
+    deep = {"address": {"region": {"country": {"continent": {"planet": ["Earth", {"moon": "Luna"}]}}}}}
+    session_id, _ = inbox.asked(call("ask_anything", payload={"type": "place", **deep}, message="Where to?"))
+    beside = """() => [...document.querySelectorAll("main *")]
+        .filter((one) => one.getBoundingClientRect().right > innerWidth + 1 && !one.closest("summary"))
+        .map((one) => one.outerHTML.slice(0, 80))"""
+    inbox.show("Where to?")
+    expect(inbox.what_is_asked).to_contain_text("Luna")
+    expect(inbox.request.get_by_role("region", name="Conversation")).to_contain_text("ask_anything")
+    assert inbox.page.evaluate(beside) == []
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
+    expect(inbox.page.locator(".card")).to_contain_text("Luna")
+    assert inbox.page.evaluate(beside) == []

@@ -8,6 +8,7 @@ import { onSession, onStep } from "../live";
 import { toInterrupt, toSession } from "../router";
 import { Thread, type Calls } from "../sessions/thread";
 import { conversation } from "../sessions/turn";
+import { Unavailable } from "../shell/loading";
 import { Name, Plain } from "../shown";
 import * as store from "../store";
 import type { Interrupt, Message, TitledSession } from "../types";
@@ -16,10 +17,17 @@ const RECENT = 8;
 const EARLIER = "6";
 const PAUSE = 150;
 
+interface Conversation {
+  messages: Message[] | null;
+  problem: string | null;
+  retry: () => void;
+}
+
 /** What was said in a request's session, and what its turn did: again with each thing that happens there. */
-export function useConversation(session: string | undefined): { messages: Message[] | null; problem: string | null } {
+export function useConversation(session: string | undefined): Conversation {
   const [messages, setMessages] = useState<Message[] | null>(null);
   const [problem, setProblem] = useState<string | null>(null);
+  const [round, setRound] = useState(0);
   useEffect(() => {
     if (session === undefined) return;
     let here = true;
@@ -71,42 +79,45 @@ export function useConversation(session: string | undefined): { messages: Messag
       clearTimeout(timer);
       for (const stop of deaf) stop();
     };
-  }, [session]);
-  return { messages, problem };
+  }, [session, round]);
+  return { messages, problem, retry: () => setRound(round + 1) };
 }
 
-interface ContextProps {
-  record: Interrupt;
-  messages: Message[] | null;
-  problem: string | null;
-}
-
-export function Context({ record, messages, problem }: ContextProps) {
+export function Context({ record, conversation: { messages, problem, retry } }: { record: Interrupt; conversation: Conversation }) {
   const [earlier, setEarlier] = useState<Interrupt[] | null>(null);
   const [failed, setFailed] = useState<string | null>(null);
+  const [round, setRound] = useState(0);
   const tool = toolName(record);
   useEffect(() => {
     let here = true;
     const like = tool === null ? { type: record.type } : { type: record.type, tool };
-    api.interrupts({ ...like, status: "resolved", limit: EARLIER }).then(
-      (page) => here && setEarlier(page.items.filter((one) => one.interrupt_id !== record.interrupt_id)),
-      (error: unknown) => here && setFailed(error instanceof Error ? error.message : String(error)),
-    );
+    const look = (): void =>
+      void api.interrupts({ ...like, status: "resolved", limit: EARLIER }).then(
+        (page) => {
+          if (!here) return;
+          setEarlier(page.items.filter((one) => one.interrupt_id !== record.interrupt_id));
+          setFailed(null);
+        },
+        (error: unknown) => here && setFailed(error instanceof Error ? error.message : String(error)),
+      );
+    look();
+    const deaf = onSession((session) => session === "" && look());
     return () => {
       here = false;
+      deaf();
     };
-  }, [record.interrupt_id]);
+  }, [record.interrupt_id, round]);
   const calls: Calls = { atWork: new Set(), asked: new Map(record.tool_call_id === null ? [] : [[record.tool_call_id, record]]) };
   return (
     <div class="context">
       <section aria-label="Conversation">
         <div class="bar"><h2>Conversation</h2><a href={toSession(record.session_id)}>Open the session</a></div>
-        {problem !== null ? <p class="wrong">{problem}</p> : messages === null ? <p class="muted">Loading…</p> : messages.length === 0 ? <p class="muted">Nothing was said before this turn.</p> : <Thread messages={recent(messages)} compact calls={calls} />}
+        {problem !== null ? <Unavailable text={problem} onRetry={retry} /> : messages === null ? <p class="muted">Loading…</p> : messages.length === 0 ? <p class="muted">Nothing was said before this turn.</p> : <Thread messages={recent(messages)} compact calls={calls} />}
       </section>
       {tool !== null && (
         <section aria-label="Earlier decisions">
           <h2>Earlier decisions about <code><Name text={tool} /></code></h2>
-          {failed !== null ? <p class="wrong">{failed}</p> : earlier === null ? <p class="muted">Loading…</p> : earlier.length === 0 ? <p class="muted">None yet.</p> : <Earlier list={earlier} />}
+          {failed !== null ? <Unavailable text={failed} onRetry={() => setRound(round + 1)} /> : earlier === null ? <p class="muted">Loading…</p> : earlier.length === 0 ? <p class="muted">None yet.</p> : <Earlier list={earlier} />}
         </section>
       )}
     </div>

@@ -41,7 +41,7 @@ export function Detail({ id, box, onGiven }: { id: string; box: Box; onGiven: ()
     look();
     return onSession((session) => session === "" && look());
   }, [id, round]);
-  const { messages, problem } = useConversation(record?.session_id);
+  const conversation = useConversation(record?.session_id);
   const back = <a class="back" href={write({ page: "inbox", box, id: null })}>‹ Back</a>;
   if (record === undefined) {
     return <div class="detail">{back}{failed === null ? <Loading what="The request" /> : failed.status === 404 ? <p class="note bad" role="alert">There is no such request. Perhaps its session was deleted.</p> : <Unavailable text={failed.message} onRetry={() => setRound(round + 1)} />}</div>;
@@ -53,9 +53,9 @@ export function Detail({ id, box, onGiven }: { id: string; box: Box; onGiven: ()
         <Head record={record} />
         <Asked record={record} />
         <Standing record={record} onGiven={onGiven} />
-        <Became record={record} messages={messages} />
+        <Became record={record} messages={conversation.messages} />
       </Guard>
-      <Guard instead={<p class="wrong">The conversation cannot be shown here.</p>}><Context record={record} messages={messages} problem={problem} /></Guard>
+      <Guard instead={<p class="wrong">The conversation cannot be shown here.</p>}><Context record={record} conversation={conversation} /></Guard>
     </article>
   );
 }
