@@ -75,8 +75,27 @@ ApiKey = Annotated[
 AsJson = Annotated[
     bool, typer.Option("--json", envvar="HITL_JSON", help="JSON instead of a table; always so when not on a terminal.")
 ]
-SessionId = Annotated[str, typer.Argument(metavar="SESSION_ID", help="The id of a session.", show_default=False)]
-InterruptId = Annotated[str, typer.Argument(metavar="INTERRUPT_ID", help="The id of an interrupt.", show_default=False)]
+
+
+def checked_id(parameter: typer.CallbackParam, given: str | list[str] | None) -> str | list[str] | None:
+    """An id, or several, none of which is empty or leads to another address."""
+    for one in [given] if isinstance(given, str) else given or ():
+        if not one.strip("."):
+            name = (
+                parameter.opts[0] if parameter.param_type_name == "option" else (parameter.metavar or "").strip("[].")
+            )
+            usage_error(f"{name}: {one!r} is the id of nothing", "does it come from a variable that is not set?")
+    return given
+
+
+SessionId = Annotated[
+    str,
+    typer.Argument(metavar="SESSION_ID", callback=checked_id, help="The id of a session.", show_default=False),
+]
+InterruptId = Annotated[
+    str,
+    typer.Argument(metavar="INTERRUPT_ID", callback=checked_id, help="The id of an interrupt.", show_default=False),
+]
 
 
 def server_url(text: str) -> str:

@@ -10,7 +10,17 @@ import typer
 from rich.text import Text
 
 from hitl.cli import exit_codes
-from hitl.cli.connection import DEFAULT_URL, ApiKey, AsJson, SessionId, Url, connect, retry_command, server_url
+from hitl.cli.connection import (
+    DEFAULT_URL,
+    ApiKey,
+    AsJson,
+    SessionId,
+    Url,
+    checked_id,
+    connect,
+    retry_command,
+    server_url,
+)
 from hitl.cli.output import print_json, usage_error, wants_json
 from hitl.cli.stored import page_of, stored_sessions
 from hitl.cli.tables import console, print_fields, print_table, status_text
@@ -31,7 +41,8 @@ StatusFilter = Literal["idle", "running", "interrupted", "error"]
 @app.command("create")
 def create(
     session_id: Annotated[
-        str | None, typer.Option("--id", help="A UUID of your own; the server needs --allow-custom-ids.")
+        str | None,
+        typer.Option("--id", callback=checked_id, help="A UUID of your own; the server needs --allow-custom-ids."),
     ] = None,
     state: Annotated[
         Path | None, typer.Option("--state", help="A JSON file with the messages to start with; - is standard input.")
@@ -184,7 +195,9 @@ def grants(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = None
 @app.command("revoke")
 def revoke(
     session_id: SessionId,
-    grant_id: Annotated[str, typer.Argument(metavar="GRANT", help="The grant's id.", show_default=False)],
+    grant_id: Annotated[
+        str, typer.Argument(metavar="GRANT", callback=checked_id, help="The grant's id.", show_default=False)
+    ],
     url: Url = DEFAULT_URL,
     api_key: ApiKey = None,
     json: AsJson = False,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.text import Text
 
-from hitl.cli.connection import DEFAULT_URL, ApiKey, AsJson, Url, connect
+from hitl.cli.connection import DEFAULT_URL, ApiKey, AsJson, Url, checked_id, connect
 from hitl.cli.output import print_json, usage_error, wants_json
 from hitl.cli.tables import console, print_table, status_text
 from hitl.cli.text import one_line
@@ -53,7 +53,10 @@ def list_(
 @app.command("retry")
 def retry(
     notice_ids: Annotated[
-        list[str] | None, typer.Argument(metavar="[NOTICE_ID]...", help="Ids of failed notices.", show_default=False)
+        list[str] | None,
+        typer.Argument(
+            metavar="[NOTICE_ID]...", callback=checked_id, help="Ids of failed notices.", show_default=False
+        ),
     ] = None,
     every: Annotated[bool, typer.Option("--all", help="Every notice that was given up, the oldest first.")] = False,
     url: Url = DEFAULT_URL,

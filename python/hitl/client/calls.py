@@ -11,10 +11,10 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Generic, Literal, TypeVar, cast
-from urllib.parse import quote
 
 import httpx2
 
+from hitl.client.arguments import flag, listed, path_part, seconds, tool_arguments
 from hitl.client.health import Health
 from hitl.client.models import (
     Accepted,
@@ -94,13 +94,13 @@ def create_key(name: str, scopes: Sequence[str], groups: Sequence[str] = ()) -> 
 
     scopes: of `read`, `send`, `answer`, `admin`.
     """
-    body = {"name": name, "scopes": list(scopes), "groups": list(groups)}
+    body = {"name": name, "scopes": listed("scopes", scopes), "groups": listed("groups", groups)}
     return Call("POST", "/keys", lambda data, _: Key.from_json(data), body=body)
 
 
 def revoke_key(key_id: str) -> Call[None]:
     """Revoke a key for good; `NotFound` where there is none, or it is revoked already."""
-    return Call("DELETE", f"/keys/{quote(key_id, safe='')}", _read_nothing)
+    return Call("DELETE", f"/keys/{path_part('key_id', key_id)}", _read_nothing)
 
 
 # --- sessions ---
@@ -119,7 +119,7 @@ def create_session(
     rules: its own, before those of the server: `{"name", "effect", "tool", "agent"?, "when"?, "reason"?}`.
     webhook: told of what happens to the session: `{"url", "token"?, "include_messages"?, "events"?}`.
     """
-    body: dict[str, Any] = {} if state is None else {"state": [_message(message) for message in state]}
+    body: dict[str, Any] = {} if state is None else {"state": [_message(message) for message in listed("state", state)]}
     if rules is not None:
         body["rules"] = [dict(rule) for rule in rules]
     if webhook is not None:
@@ -151,7 +151,9 @@ def get_session(session_id: str, *, wait: bool = False, timeout: float | None = 
 
     timeout: seconds; after them the session comes back as it is, still `running`. None waits as long as it takes.
     """
-    query: dict[str, object] = {"wait": "true", "timeout": timeout} if wait else {}
+    if timeout is not None:
+        seconds("timeout", timeout)
+    query: dict[str, object] = {"wait": "true", "timeout": timeout} if flag("wait", wait) else {}
     return Call("GET", session_path(session_id), _read_session, query=query, patience=timeout if wait else 0.0)
 
 
@@ -290,7 +292,7 @@ def edit(interrupt_id: str, args: Mapping[str, Any], *, name: str | None = None)
     `Invalid` where they do not fit the tool, or a rule denies them: it still waits.
     name: who has claimed it, where the server has no keys.
     """
-    return answer(interrupt_id, {"type": "edit", "args": dict(args)}, name=name)
+    return answer(interrupt_id, {"type": "edit", "args": tool_arguments(args)}, name=name)
 
 
 def reject(
@@ -355,7 +357,7 @@ def list_grants(session_id: str) -> Call[list[Grant]]:
 
 def revoke_grant(session_id: str, grant_id: str) -> Call[None]:
     """Take a grant back: later calls ask again."""
-    return Call("DELETE", session_path(session_id, "grants", quote(grant_id, safe="")), _read_nothing)
+    return Call("DELETE", session_path(session_id, "grants", path_part("grant_id", grant_id)), _read_nothing)
 
 
 # --- the audit ---
@@ -402,7 +404,7 @@ def list_webhooks(
 
 def retry_webhook(notice_id: str) -> Call[Notice]:
     """Try a notice again that was given up. `Conflict` where it was not."""
-    path = f"/webhooks/{quote(notice_id, safe='')}/retry"
+    path = f"/webhooks/{path_part('notice_id', notice_id)}/retry"
     return Call("POST", path, lambda data, _: Notice.from_json(data))
 
 
@@ -448,7 +450,7 @@ def _until(session_id: str, deadline: float | None) -> Generator[Call[Any], Any,
 
 
 def _deadline(timeout: float | None) -> float | None:
-    return None if timeout is None else time.monotonic() + timeout
+    return None if timeout is None else time.monotonic() + seconds("timeout", timeout)
 
 
 def _is_past(deadline: float | None) -> bool:
@@ -465,17 +467,21 @@ def _poll_before(deadline: float | None) -> float:
 
 def session_path(session_id: str, *rest: str) -> str:
     """The path of a session, or of something below it."""
-    return "/".join(["/sessions", quote(session_id, safe=""), *rest])
+    return "/".join(["/sessions", path_part("session_id", session_id), *rest])
 
 
 def interrupt_path(interrupt_id: str, *rest: str) -> str:
-    return "/".join(["/interrupts", quote(interrupt_id, safe=""), *rest])
+    return "/".join(["/interrupts", path_part("interrupt_id", interrupt_id), *rest])
 
 
 def _message(message: Message) -> Mapping[str, Any]:
     if isinstance(message, str):
         return {"role": "user", "content": message}
-    return message.to_dict() if isinstance(message, ChatMessage) else message
+    if isinstance(message, ChatMessage):
+        return message.to_dict()
+    if not isinstance(message, Mapping):
+        raise TypeError(f"a message is a str, a ChatMessage or a dict, got {type(message).__name__}")
+    return message
 
 
 def _hold(
@@ -490,7 +496,7 @@ def _given(**members: Any) -> dict[str, Any]:
 
 
 def _always(always: bool) -> Mapping[str, bool]:
-    return {"always": True} if always else {}
+    return {"always": True} if flag("always", always) else {}
 
 
 def _key(idempotency_key: str | None) -> Mapping[str, str]:

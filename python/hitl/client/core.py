@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 import httpx2
 
+from hitl.client.arguments import query_value, seconds
 from hitl.client.calls import ABSENT, Call, session_path
 from hitl.client.errors import ClientError, ConnectionFailed, ErrorClasses, RateLimited, Unavailable, UnexpectedResponse
 from hitl.client.models import Event
@@ -40,6 +41,8 @@ def look_like(plan_for: Callable[..., object], method: Callable[..., object]) ->
 
 def check_key(api_key: str) -> None:
     """Raise `ValueError` for a key that no server has, such as one with the line end of its file. It is not shown."""
+    if not isinstance(api_key, str):
+        raise TypeError(f"the API key is a str, got {type(api_key).__name__}")
     if not (api_key and api_key.isascii() and api_key.isprintable() and api_key == api_key.strip()):
         raise ValueError("the API key is empty, or not printable ASCII, or has a space or a line end around it")
 
@@ -49,6 +52,8 @@ def connection_settings(url: str, api_key: str | None, timeout: float) -> dict[s
 
     A server on this machine is never reached through a proxy, whatever the environment says.
     """
+    if not isinstance(url, str):
+        raise TypeError(f"the URL of a server is a str, got {type(url).__name__}; it looks like {DEFAULT_URL}")
     headers = {"Accept": "application/json"}
     if api_key is not None:
         check_key(api_key)
@@ -59,7 +64,7 @@ def connection_settings(url: str, api_key: str | None, timeout: float) -> dict[s
         raise ValueError(f"{url!r} is not a URL: {error}") from error
     if base_url.scheme not in ("http", "https") or not base_url.host:
         raise ValueError(f"{url!r} is not the URL of a server; it looks like {DEFAULT_URL}")
-    settings: dict[str, Any] = {"base_url": base_url, "headers": headers, "timeout": timeout}
+    settings: dict[str, Any] = {"base_url": base_url, "headers": headers, "timeout": seconds("timeout", timeout)}
     if _is_loopback(base_url.host):
         settings["trust_env"] = False
         if base_url.scheme == "http":
@@ -74,7 +79,7 @@ def request_arguments(call: Call[Any], timeout: float) -> dict[str, Any]:
     arguments: dict[str, Any] = {
         "method": call.method,
         "url": call.path,
-        "params": {name: value for name, value in call.query.items() if value is not None},
+        "params": {name: query_value(name, value) for name, value in call.query.items() if value is not None},
         "headers": dict(call.headers),
         "timeout": httpx2.Timeout(timeout, read=reading),
     }

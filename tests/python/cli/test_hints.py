@@ -116,3 +116,26 @@ def test_the_help_of_commands_in_groups_is_filled_as_that_of_the_others(hitl: Ru
     assert "Exit code 1 tells" in " ".join(shown.split())
     assert not any(line.strip().endswith("Exit") for line in shown.splitlines())
     assert "[env var: HITL_AS]" in hitl("interrupts", "approve", "--help", COLUMNS="200").stdout
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (("sessions", "delete", ""), "SESSION_ID: ''"),
+        (("sessions", "get", ".."), "SESSION_ID: '..'"),
+        (("sessions", "revoke", "s", ""), "GRANT: ''"),
+        (("sessions", "create", "--id", ""), "--id: ''"),
+        (("interrupts", "approve", ""), "INTERRUPT_ID: ''"),
+        (("webhooks", "retry", "n", ""), "NOTICE_ID: ''"),
+        (("chat", "--session", "", "hello"), "--session: ''"),
+    ],
+)
+def test_an_id_that_is_none_is_told_with_its_name(
+    hitl: Run, server: FakeServer, command: tuple[str, ...], name: str
+) -> None:
+    """As that of a variable that is not set."""
+    refused = hitl(*command, HITL_URL=server.url)
+    assert refused.returncode == exit_codes.USAGE
+    assert refused.stderr.startswith(f"error: {name} is the id of nothing\n")
+    assert "variable that is not set" in refused.stderr
+    assert server.requests == []

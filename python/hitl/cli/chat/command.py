@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from hitl.cli.connection import DEFAULT_URL, ApiKey, naming, server_url, url_here
+from hitl.cli.connection import DEFAULT_URL, ApiKey, checked_id, naming, server_url, url_here
 from hitl.cli.output import is_terminal, usage_error
 
 
@@ -27,7 +27,8 @@ def chat(
         typer.Argument(metavar="[MESSAGE]", help="Say this, see the turn to its end, and leave.", show_default=False),
     ] = None,
     session: Annotated[
-        str | None, typer.Option("--session", help="Come back to this session.", show_default=False)
+        str | None,
+        typer.Option("--session", callback=checked_id, help="Come back to this session.", show_default=False),
     ] = None,
     api_key: ApiKey = None,
     json: Annotated[

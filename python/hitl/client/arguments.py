@@ -1,0 +1,54 @@
+"""What a caller gave, looked at before anything is sent: a wrong one is told by its name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote
+
+
+def path_part(name: str, given: object) -> str:
+    """An id as a part of a path. One of dots alone would lead to another path, and an empty one to none."""
+    if not isinstance(given, str):
+        hint = f"\n\nhint: give its .{name}" if isinstance(getattr(given, name, None), str) else ""
+        raise TypeError(f"{name} is a str, got {type(given).__name__}{hint}")
+    if not given.strip("."):
+        raise ValueError(f"{name} is {given!r}, which is the id of nothing")
+    return quote(given, safe="")
+
+
+def query_value(name: str, given: object) -> str | float:
+    """What is in a query as it stands. The text of any other object would be looked for, and nothing found."""
+    if not isinstance(given, str | int | float):
+        hint = f"\n\nhint: give its .{name}" if isinstance(getattr(given, name, None), str) else ""
+        raise TypeError(f"{name} is a str or a number, got {type(given).__name__}{hint}")
+    return given
+
+
+def flag(name: str, given: object) -> bool:
+    """True or False, and nothing that is as good as one of them: `"no"` would approve for a whole session."""
+    if not isinstance(given, bool):
+        raise TypeError(f"{name} is True or False, got {given!r}")
+    return given
+
+
+def seconds(name: str, given: object) -> float:
+    if isinstance(given, bool) or not isinstance(given, int | float):
+        raise TypeError(f"{name} is a number of seconds, got {given!r}")
+    if math.isnan(given) or given < 0:
+        raise ValueError(f"{name} is a number of seconds of 0 or more, got {given}")
+    return given
+
+
+def tool_arguments(given: object) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise TypeError(f"args is a dict with all arguments of the tool, got {type(given).__name__}")
+    return dict(given)
+
+
+def listed(name: str, given: Any) -> list[Any]:
+    """A list of what was given. Of a string it would be one of its letters."""
+    if isinstance(given, str | bytes | Mapping):
+        raise TypeError(f"{name} is a list, got {given!r}")
+    return list(given)

@@ -1,0 +1,86 @@
+"""What a caller gives by mistake is told by its name before anything is sent, in the words of the caller."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from hitl.client import Client
+from tests.python.client.fake_server import FakeServer
+
+Connect = Callable[..., Any]
+Mistake = Callable[[Any], Any]
+
+ID = "01a22840-7d7c-7792-b057-23a603f119c2"
+
+MISTAKES: dict[str, tuple[Mistake, str]] = {
+    "no id": (lambda it: it.approve(None), "interrupt_id is a str, got NoneType"),
+    "an empty id": (lambda it: it.delete_session(""), "session_id is '', which is the id of nothing"),
+    "an id that leads elsewhere": (
+        lambda it: it.revoke_key(".."),
+        "key_id is '..', which is the id of nothing",
+    ),
+    "always for yes": (lambda it: it.approve(ID, always="no"), "always is True or False, got 'no'"),
+    "always for no": (lambda it: it.reject(ID, always=1), "always is True or False, got 1"),
+    "arguments as text": (
+        lambda it: it.edit(ID, '{"path": "x"}'),
+        "args is a dict with all arguments of the tool",
+    ),
+    "a number to say": (
+        lambda it: it.send_message(ID, 3),
+        "a message is a str, a ChatMessage or a dict, got int",
+    ),
+    "nothing to ask": (
+        lambda it: it.ask(ID, None),
+        "a message is a str, a ChatMessage or a dict, got NoneType",
+    ),
+    "a state of one text": (lambda it: it.create_session("hello"), "state is a list, got 'hello'"),
+    "one group": (lambda it: it.create_key("ada", ["read"], "finance"), "groups is a list, got 'finance'"),
+    "one scope": (lambda it: it.create_key("ada", "read"), "scopes is a list, got 'read'"),
+    "a time-out as text": (lambda it: it.wait(ID, "5"), "timeout is a number of seconds, got '5'"),
+    "a time-out in the past": (
+        lambda it: it.wait(ID, -1),
+        "timeout is a number of seconds of 0 or more, got -1",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+async def test_a_wrong_argument_is_named_and_nothing_is_sent(
+    connect: Connect, server: FakeServer, mistake: str
+) -> None:
+    make, text = MISTAKES[mistake]
+    async with connect() as client:
+        with pytest.raises((TypeError, ValueError), match=re.escape(text)):
+            await make(client)
+    assert server.sent("", "") == []
+
+
+async def test_who_gives_the_record_for_its_id_is_told_where_the_id_is(connect: Connect) -> None:
+    async with connect() as client:
+        session = await client.create_session()
+        session = await client.ask(session.session_id, "ask /tmp/x")
+        (interrupt,) = session.interrupts
+        with pytest.raises(TypeError, match=r"interrupt_id is a str, got Interrupt\n\nhint: give its \.interrupt_id"):
+            await client.approve(interrupt)
+        with pytest.raises(TypeError, match=r"session_id is a str, got Session\n\nhint: give its \.session_id"):
+            await client.wait(session)
+        with pytest.raises(TypeError, match=r"session_id is a str or a number, got Session\n\nhint: give its"):
+            await client.list_interrupts(session_id=session)
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"url": None}, "the URL of a server is a str, got NoneType; it looks like http://127.0.0.1:8000"),
+        ({"api_key": 3}, "the API key is a str, got int"),
+        ({"timeout": "5"}, "timeout is a number of seconds, got '5'"),
+        ({"timeout": None}, "timeout is a number of seconds, got None"),
+    ],
+)
+def test_what_a_client_is_made_of_is_looked_at_when_it_is_made(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(text)):
+        Client(**{"url": "http://127.0.0.1:8000", **options})
