@@ -45,6 +45,11 @@ class HitlError(Exception):
         if code is not None:
             self.code = code
 
+    def _say_hint(self, hint: str | None) -> None:
+        """Have a traceback say what to do; `str()` says what is wrong."""
+        if hint is not None:
+            self.add_note(f"hint: {hint}")
+
     def __str__(self) -> str:
         # KeyError shows the repr of its argument; our KeyErrors carry a sentence.
         return Exception.__str__(self)
@@ -234,8 +239,7 @@ class AgentLoadError(HitlError):
         super().__init__(message, hint)
         self.message = message
         self.hint = hint
-        if hint is not None:
-            self.add_note(f"hint: {hint}")  # for tracebacks
+        self._say_hint(hint)
 
     def __str__(self) -> str:
         return self.message
@@ -250,6 +254,7 @@ class StoreError(HitlError):
         super().__init__(message, hint, code, code=code)
         self.message = message
         self.hint = hint
+        self._say_hint(hint)
 
     def __str__(self) -> str:
         return self.message

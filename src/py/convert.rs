@@ -114,7 +114,7 @@ impl Converter {
 
 fn type_name(object: &Bound<'_, PyAny>) -> String {
     match object.get_type().qualname() {
-        Ok(name) => format!("a {name}"),
+        Ok(name) => format!("of type {name}"),
         Err(_) => "of an unknown type".to_owned(),
     }
 }

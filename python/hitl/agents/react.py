@@ -209,7 +209,7 @@ class ReActAgent(Participant, DeclaringAgent, Generic[OutputT]):
             # Late: most agents answer in text.
             from hitl.agents.structured import StructuredOutput
 
-            self._structured = StructuredOutput(wanted)
+            self._structured = StructuredOutput(wanted, "output_type" if response_format is None else "response_format")
 
     def __repr__(self) -> str:
         return f"<ReActAgent {self.label}>"

@@ -15,9 +15,9 @@ WRAPPED: Final = "result"
 class StructuredOutput:
     """A type that a final message must parse as."""
 
-    def __init__(self, wanted: Any):
+    def __init__(self, wanted: Any, option: str):
         """`wanted`: whatever pydantic reads, a model, dataclass, TypedDict, union, list or scalar; TypeError for what
-        JSON cannot describe."""
+        JSON cannot describe, which names the `option` that it was given as."""
         from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, create_model
 
         name = getattr(wanted, "__name__", "response")
@@ -30,7 +30,8 @@ class StructuredOutput:
                 schema = adapter.json_schema()
         except (PydanticSchemaGenerationError, PydanticUserError) as error:
             reason = str(error).splitlines()[0]
-            raise TypeError(f"output_type {name!r} is no type that JSON can describe: {reason}") from error
+            shown = repr(name if hasattr(wanted, "__name__") else wanted)
+            raise TypeError(f"{option} {shown} is no type that JSON can describe: {reason}") from error
         self._adapter = adapter
         self.format = ResponseFormat(re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64], schema)
 

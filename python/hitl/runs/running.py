@@ -129,6 +129,11 @@ async def run_with(
     _refuse_inside("run")
     _check_seconds("hold", hold)
     _check_seconds("replay_timeout", replay_timeout)
+    if tool_error_formatter is not None and not callable(tool_error_formatter):
+        raise TypeError(
+            "tool_error_formatter is a function (tool_name, args, error) -> str, "
+            f"got {type(tool_error_formatter).__name__}"
+        )
     state = input if isinstance(input, RunState) else None
     if state is not None:
         store = _where(state, store, session)
@@ -288,13 +293,17 @@ def _settings(agent: LoadedAgent, given: ModelSettings | None) -> ModelSettings:
     return check_settings("hitl.run()", given)
 
 
-def _message(input: str | ChatMessage | RunState) -> ChatMessage:
+def _message(input: object) -> ChatMessage:
     if isinstance(input, str):
         return ChatMessage.user_message(content=input)
     if isinstance(input, ChatMessage):
         input.check()
         return input
-    raise TypeError(f"the input of a run is a str, a ChatMessage or a RunState, got {type(input).__name__}")
+    # What a run that waits for nothing has as its state.
+    hint = "result.state is None unless result.status is 'interrupted'" if input is None else "hitl.run(agent, 'hello')"
+    raise TypeError(
+        f"the input of a run is a str, a ChatMessage or a RunState, got {type(input).__name__}\n\nhint: {hint}"
+    )
 
 
 def _written(message: ChatMessage) -> bytes:

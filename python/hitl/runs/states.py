@@ -120,6 +120,8 @@ class RunState:
 
     def edit(self, interrupt: Interrupt | str, args: Mapping[str, Any]) -> RunState:
         """The tool runs with ``args`` instead: all of its arguments."""
+        if not isinstance(args, Mapping):
+            raise TypeError(f"args is a dict with all arguments of the tool, got {type(args).__name__}")
         return self._decide(interrupt, {"type": "edit", "args": dict(args)})
 
     def respond(self, interrupt: Interrupt | str, value: Any) -> RunState:

@@ -7,7 +7,7 @@ import math
 import os
 import re
 import resource
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
 from pathlib import Path
@@ -47,6 +47,7 @@ class InvalidOption(HitlError, ValueError):
         self.option = option
         self.message = message
         self.hint = hint
+        self._say_hint(hint)
 
     def __str__(self) -> str:
         return f"{self.option}: {self.message}"
@@ -393,6 +394,19 @@ _KINDS: dict[object, tuple[tuple[type, ...], str]] = {
     str | None: ((str, NoneType), "a string"),
 }
 """What a value may be where an option has that annotation, and in words."""
+
+
+def options_of(taker: str, agent: Any, given: Mapping[str, Any]) -> ServeOptions:
+    """The options that `taker` was given as keywords; `TypeError` names one that there is not, and what is like it."""
+    known = [field.name for field in fields(ServeOptions) if field.name != "agent"]
+    for name in given:
+        if name not in known:
+            # Late: only for whoever is mistaken.
+            from difflib import get_close_matches
+
+            near = " or ".join(get_close_matches(name, known))
+            raise TypeError(f"{taker} has no option {name!r}" + (f"\n\nhint: did you mean {near}?" if near else ""))
+    return ServeOptions(agent=agent, **given)
 
 
 def is_loopback(host: str) -> bool:

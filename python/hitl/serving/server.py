@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from hitl.errors import HitlError
 from hitl.pythons import require_tested
-from hitl.serving.options import ServeOptions, ServerOptions
+from hitl.serving.options import ServeOptions, ServerOptions, options_of
 from hitl.worker import isolation
 from hitl.worker.isolation import INSTRUMENT
 
@@ -79,6 +79,7 @@ class ServeError(HitlError):
         self.message = message
         self.kind = kind
         self.hint = hint
+        self._say_hint(hint)
 
     def __str__(self) -> str:
         return self.message
@@ -116,7 +117,7 @@ class Server:
                 "Server(resources=, context_from=) is for a live agent: processes that import it know nothing of this "
                 f"one\n\nhint: declare them with the agent in {agent}, @hitl.agent(resources=..., context_from=...)"
             )
-        self._set_up(ServeOptions(agent=agent, **options), (resources, context_from))
+        self._set_up(options_of("Server()", agent, options), (resources, context_from))
 
     @classmethod
     def _of(cls, options: ServeOptions) -> Self:
@@ -269,7 +270,7 @@ def serve(agent: Any, **options: Any) -> int:
         if __name__ == "__main__":
             sys.exit(hitl.serve("my_agent:agent", port=8000, store="sqlite:hitl.db"))
     """
-    made = replace(agent, **options) if isinstance(agent, ServeOptions) else ServeOptions(agent=agent, **options)
+    made = replace(agent, **options) if isinstance(agent, ServeOptions) else options_of("serve()", agent, options)
     if made.takes_requests:
         return serve_saying(lambda url: f"{made.agent} is served on {url}", made)
     return serve_saying(lambda url: f"turns of {made.agent} are run; probes and metrics on {url}", made)

@@ -134,7 +134,7 @@ class LiveServer:
             self._answer_one(interrupt)
 
     def _answer_one(self, interrupt: Interrupt) -> None:
-        from hitl.client import Conflict
+        from hitl.client import Conflict, Invalid
 
         __tracebackhide__ = True
         prepared = self._human.prepare(interrupt)
@@ -149,6 +149,9 @@ class LiveServer:
             if found.status == "resolved":
                 rules = ", ".join(map(str, prepared.rules))
                 error.add_note(f"{rules} came too late: an earlier answer has decided this too, as {found.value}")
+            raise
+        except Invalid as error:
+            error.add_note(f"it was given by {', '.join(map(str, prepared.rules))}")
             raise
         self._human.count(prepared)
 

@@ -41,6 +41,11 @@ class ScriptedChatClient:
     """What agents without a `model_name` ask for."""
 
     def __init__(self, replies: Iterable[Mapping[str, Any]]):
+        if isinstance(replies, str | Mapping):
+            raise TypeError(
+                f"ScriptedChatClient takes a list of replies, got {type(replies).__name__}\n\n"
+                'hint: [{"content": "done"}], also for one'
+            )
         self._replies = [_check_reply(index, reply) for index, reply in enumerate(replies)]
         self.requests: list[dict[str, Any]] = []
         """Each request made through this object in this process, as `{"messages": [...], "tools": [...]}`:

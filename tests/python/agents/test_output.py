@@ -187,7 +187,9 @@ async def test_what_an_agent_that_is_a_tool_answers_is_the_json_for_the_model_th
 def test_what_cannot_be_an_output_type_is_refused_when_the_agent_is_made() -> None:
     with pytest.raises(TypeError, match="response_format is the old name of output_type; give one of them"):
         ReActAgent(output_type=Point, response_format=Point)
-    with pytest.raises(TypeError, match="'object_of_mine' is no type that JSON can describe"):
+    with pytest.raises(TypeError, match="response_format 3 is no type that JSON can describe"):
+        ReActAgent(response_format=3)
+    with pytest.raises(TypeError, match="output_type 'object_of_mine' is no type that JSON can describe"):
         ReActAgent(output_type=type("object_of_mine", (), {}))
     with pytest.raises(ValueError, match="output_retries must be a whole number of 0 or more, got -1"):
         ReActAgent(output_type=Point, output_retries=-1)

@@ -209,8 +209,10 @@ class TestFailures:
 
     def test_an_answer_the_server_refuses(self, hitl_server: HitlServer, human: Human) -> None:
         human.on_type("tool_approval").answer({"approved": "yes"})
-        with pytest.raises(Invalid):
+        with pytest.raises(Invalid) as refused:
             hitl_server(deleting_agent(Path("/nowhere"))[0]).send("go")
+        assert refused.value.__notes__ == [f"it was given by {human.rules[0]}"]
+        assert "human.on_type('tool_approval')" in str(human.rules[0])
 
 
 class TestReplays:

@@ -183,7 +183,7 @@ def test_what_only_the_server_finds_wrong_stands_at_its_field(open_inbox: Open) 
 
 
 def test_what_is_nested_deeply_fits_on_every_page(inbox: Inbox) -> None:
-    """Nothing that is asked, and no button, is beside the page: where there is no room, names stand above their values."""
+    """Nothing that is asked is beside the page: where there is no room, names stand above their values."""
     deep = {"address": {"region": {"country": {"continent": {"planet": ["Earth", {"moon": "Luna"}]}}}}}
     session_id, _ = inbox.asked(call("ask_anything", payload={"type": "place", **deep}, message="Where to?"))
     beside = """() => [...document.querySelectorAll("main *")]
