@@ -113,6 +113,9 @@ impl ServerStartError {
                 "make one with `hitl keys create`, add --api-key, or --insecure if the network itself is guarded"
                     .to_owned(),
             ),
+            Self::Listen { port, source, .. } if source.kind() == io::ErrorKind::PermissionDenied => Some(format!(
+                "this user may not listen on port {port}; choose one of 1024 or more with --port"
+            )),
             Self::Listen { .. } => Some("--host takes an address of this machine, such as 127.0.0.1".to_owned()),
             Self::Workers(settings::SupervisorStartError::AgentImport { hint, .. }) => hint.clone(),
             Self::Workers(settings::SupervisorStartError::TimedOut { .. }) => Some(
@@ -133,5 +136,22 @@ impl ServerStartError {
             ),
             _ => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hint(kind: io::ErrorKind) -> String {
+        let refused = ServerStartError::Listen { host: "127.0.0.1".to_owned(), port: 80, source: kind.into() };
+        refused.hint().expect("a hint")
+    }
+
+    #[test]
+    fn what_keeps_a_server_from_listening_is_told_apart() {
+        assert!(hint(io::ErrorKind::AddrInUse).starts_with("another program listens on port 80"));
+        assert!(hint(io::ErrorKind::PermissionDenied).starts_with("this user may not listen on port 80"));
+        assert!(hint(io::ErrorKind::AddrNotAvailable).starts_with("--host takes an address of this machine"));
     }
 }

@@ -87,6 +87,14 @@ def create(
     else:
         # Whole, for whoever copies it: not even a narrow terminal may break it.
         typer.echo(secret)
+    if store is None and api_key is None and Scope.ADMIN not in scope:
+        # Without a key of its own a request makes the first one only: after it nobody could make one for themselves.
+        typer.echo(
+            "warning: the server asks everybody for a key from now on, and this one cannot make others\n\n"
+            "hint: stop the server and make one that can: hitl keys create NAME --scope admin --store STORE; or start "
+            "it with --api-key",
+            err=True,
+        )
 
 
 @app.command("list")
@@ -162,7 +170,10 @@ def _store_errors() -> Iterator[None]:
     try:
         yield
     except StoreError as error:
-        raise Failure(str(error), error.hint or "name it with --store sqlite:PATH", exit_codes.USAGE) from error
+        hint = error.hint or "name it with --store sqlite:PATH"
+        if error.code == "store_locked":
+            hint = "leave --store out, and ask the server that has it (--url); or stop it first"
+        raise Failure(str(error), hint, exit_codes.USAGE) from error
     except HitlError as error:
         hint = "names are 1 to 64 of a-z, 0-9, dot, hyphen and underscore; `hitl keys list` shows those that are taken"
         raise Failure(str(error), hint, _EXIT_CODES.get(error.code, exit_codes.USAGE)) from error

@@ -36,8 +36,24 @@ def test_a_key_made_on_a_store_opens_its_server(hitl: Run, tmp_path: Path) -> No
         assert json.loads(hitl("keys", "list", "--store", store).stdout) == json.loads(listed.stdout)
         refused = hitl("keys", "revoke", "ada", "--store", store)
         assert (refused.returncode, "in use by" in refused.stderr) == (2, True)
+        assert "leave --store out, and ask the server that has it (--url)" in refused.stderr
     content = (tmp_path / "hitl.db").read_bytes()
     assert key["key"].encode() not in content
+
+
+@pytest.mark.parametrize(("scope", "shuts"), [("answer", True), ("admin", False)])
+def test_whoever_shuts_a_server_without_a_key_to_it_is_told_how_to_come_back(
+    hitl: Run, tmp_path: Path, scope: str, shuts: bool
+) -> None:
+    store = f"sqlite:{tmp_path / 'hitl.db'}"
+    with Served("playbook", store=store) as server:
+        created = hitl("keys", "create", "ada", "--scope", scope, HITL_URL=server.url)
+        assert created.returncode == 0
+        assert json.loads(created.stdout)["name"] == "ada"
+        assert ("warning: the server asks everybody for a key from now on" in created.stderr) is shuts
+        assert ("hitl keys create NAME --scope admin --store STORE" in created.stderr) is shuts
+    # The way that it names.
+    assert "warning" not in hitl("keys", "create", "root", "--scope", "admin", "--store", store).stderr
 
 
 def test_a_key_lives_at_a_server(hitl: Run) -> None:
