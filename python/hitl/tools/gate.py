@@ -138,6 +138,8 @@ class _Approval:
         )
 
 
+# What Python says of wrong arguments, it says of this name: users know no other.
+_Approval.__call__.__qualname__ = "approval"
 approval = _Approval()
 
 

@@ -171,6 +171,8 @@ class _Interrupt:
         )
 
 
+# What Python says of wrong arguments, it says of this name: users know no other.
+_Interrupt.__call__.__qualname__, _Interrupt.sync.__qualname__ = "interrupt", "interrupt.sync"
 interrupt = _Interrupt()
 
 

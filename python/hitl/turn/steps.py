@@ -286,6 +286,8 @@ def _about(name: str, value: str, example: str) -> str:
     )
 
 
+# What Python says of wrong arguments, it says of this name: users know no other.
+StepDecorator.__init__.__qualname__ = "step"
 step = _Step()
 now = _Clock(
     "now", _now, _about("now", "the current time, a timezone-aware ``datetime`` in UTC", "began = await hitl.now()")

@@ -82,3 +82,20 @@ def test_an_option_that_there_is_not_is_told_with_one_that_is_like_it(take: Any)
 def test_a_script_is_a_list(script: Any, kind: str) -> None:
     with pytest.raises(TypeError, match=re.escape(f'takes a list of replies, got {kind}\n\nhint: [{{"content"')):
         ScriptedChatClient(script)
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (
+            lambda: hitl.interrupt({"type": "pick"}, expires=60),
+            "interrupt() got an unexpected keyword argument 'expires'",
+        ),
+        (lambda: hitl.interrupt.sync({"type": "pick"}, expires=60), "interrupt.sync() got an unexpected keyword"),
+        (lambda: hitl.approval("pay"), "approval() missing 1 required positional argument: 'args'"),
+        (lambda: hitl.step(onse=True), "step() got an unexpected keyword argument 'onse'"),
+    ],
+)
+def test_what_there_is_not_is_said_of_the_name_that_one_has_called(call: Any, said: str) -> None:
+    with pytest.raises(TypeError, match="^" + re.escape(said)):
+        call()
