@@ -47,6 +47,19 @@ def tool_arguments(given: object) -> dict[str, Any]:
     return dict(given)
 
 
+def member(name: str, given: object) -> dict[str, Any]:
+    """What is an object in the body, such as a webhook."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"{name} is a dict, got {given!r}")
+    return dict(given)
+
+
+def header(name: str, given: object) -> str:
+    if not isinstance(given, str):
+        raise TypeError(f"{name} is a str, got {given!r}")
+    return given
+
+
 def listed(name: str, given: Any) -> list[Any]:
     """A list of what was given. Of a string it would be one of its letters."""
     if isinstance(given, str | bytes | Mapping):

@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, TypeVar, cast
 
 import httpx2
 
-from hitl.client.arguments import flag, listed, path_part, seconds, tool_arguments
+from hitl.client.arguments import flag, header, listed, member, path_part, seconds, tool_arguments
 from hitl.client.health import Health
 from hitl.client.models import (
     Accepted,
@@ -121,9 +121,9 @@ def create_session(
     """
     body: dict[str, Any] = {} if state is None else {"state": [_message(message) for message in listed("state", state)]}
     if rules is not None:
-        body["rules"] = [dict(rule) for rule in rules]
+        body["rules"] = [member("each of rules", rule) for rule in listed("rules", rules)]
     if webhook is not None:
-        body["webhook"] = dict(webhook)
+        body["webhook"] = member("webhook", webhook)
     method, path = ("POST", "/sessions") if session_id is None else ("PUT", session_path(session_id))
     return Call(method, path, _read_session, body=body)
 
@@ -183,7 +183,7 @@ def send_message(
     """
     body = dict(_message(message))
     if webhook is not None:
-        body["webhook"] = dict(webhook)
+        body["webhook"] = member("webhook", webhook)
     return Call("POST", session_path(session_id, "messages"), _read_accepted, body=body, headers=_key(idempotency_key))
 
 
@@ -195,7 +195,7 @@ def resume(session_id: str, interrupt_id: str, value: Any, *, idempotency_key: s
 
 def resume_many(session_id: str, answers: Mapping[str, Any], *, idempotency_key: str | None = None) -> Call[Accepted]:
     """Answer several interrupts, `{interrupt_id: value}`: all of them or none."""
-    body = {"resume": [{"interrupt_id": key, "value": value} for key, value in answers.items()]}
+    body = {"resume": [{"interrupt_id": key, "value": value} for key, value in member("answers", answers).items()]}
     return Call("POST", session_path(session_id, "resume"), _read_accepted, body=body, headers=_key(idempotency_key))
 
 
@@ -248,7 +248,7 @@ def list_interrupts(
         "agent": agent,
         "created_after": after,
         "q": q,
-        "snoozed": None if snoozed is None else str(snoozed).lower(),
+        "snoozed": None if snoozed is None else str(flag("snoozed", snoozed)).lower(),
         "claimed_by": claimed_by,
         "limit": limit,
         "cursor": cursor,
@@ -500,7 +500,7 @@ def _always(always: bool) -> Mapping[str, bool]:
 
 
 def _key(idempotency_key: str | None) -> Mapping[str, str]:
-    return {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}
+    return {} if idempotency_key is None else {"Idempotency-Key": header("idempotency_key", idempotency_key)}
 
 
 def _read_session(data: Any, _: httpx2.Response) -> Session:

@@ -85,7 +85,8 @@ class InProcessWorker:
             await self._abandoning
 
     def _lost(self, error: Exception | None) -> None:
-        if error is not None:
+        # A server that goes while something is unread resets the channel; one that could not start says why itself.
+        if error is not None and not isinstance(error, ConnectionError):
             sys.stderr.write(f"hitl worker: {type(error).__name__}: {error}\n")
         self._abandon()
 

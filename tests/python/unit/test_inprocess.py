@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import select
 import sys
 import threading
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from hitl.worker import protocol
 from hitl.worker.inprocess import InProcessWorker
 from tests.python.unit.server_end import ServerEnd
 from tests.python.unit.worker_agents import State, greeter, printer, reply, stubborn
+
+PATIENCE = 60.0
 
 
 class Served(ServerEnd):
@@ -106,6 +109,19 @@ def test_the_end_of_the_channel_ends_the_thread_not_the_program() -> None:
         server.socket.close()
         server.thread.stop(10)
     assert not [thread for thread in threading.enumerate() if thread.name == "hitl worker"]
+
+
+def test_a_server_that_goes_before_it_has_listened_is_not_told_of() -> None:
+    """One that could not start, and says so itself: what it left unread is a reset of the channel, not its end."""
+    with own_streams() as own:
+        ends = ServerEnd()
+        worker = InProcessWorker(greeter, ends.worker.detach()).start()
+        assert select.select([ends.socket], [], [], PATIENCE)[0], "the first word has come, and nobody reads it"
+        [thread] = [thread for thread in threading.enumerate() if thread.name == "hitl worker"]
+        ends.socket.close()
+        thread.join(PATIENCE)
+        worker.stop(PATIENCE)
+    assert own["stderr"].getvalue() == ""
 
 
 def test_a_worker_that_cannot_begin_ends_its_channel(monkeypatch: pytest.MonkeyPatch) -> None:
