@@ -196,3 +196,29 @@ def test_what_is_nested_deeply_fits_on_every_page(inbox: Inbox) -> None:
     inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
     expect(inbox.page.locator(".card")).to_contain_text("Luna")
     assert inbox.page.evaluate(beside) == []
+
+
+def test_no_word_of_the_page_is_broken_on_a_phone(open_inbox: Open) -> None:
+    """Neither what a button says, nor the head of a table: beside long texts they keep their width."""
+    broken = """() => [...document.querySelectorAll("button, thead th")].filter((one) => {
+        const range = document.createRange();
+        range.selectNodeContents(one);
+        const lines = new Set([...range.getClientRects()].map((rect) => Math.round(rect.bottom / 8)));
+        return one.textContent.trim().split(/\\s/).length < lines.size;
+    }).map((one) => one.textContent)"""
+    inbox = open_inbox("phone")
+    inbox.page.set_viewport_size({"width": 320, "height": 700})
+    address = {"street_and_number_and_floor": "M" * 60}
+    session_id, [asked] = inbox.asked(call("set_shipping", address=address, parcels=[1]))
+    inbox.show("set_shipping")
+    expect(inbox.answer.get_by_role("button", name="Approve")).to_be_visible()
+    assert inbox.page.evaluate(broken) == []
+    changed = {"address": {"street_and_number_and_floor": "N" * 60}, "parcels": [2], "gift": True, "note": None}
+    inbox.api.resume(session_id, asked["interrupt_id"], {"approved": True, "args": changed})
+    expect(inbox.answer.locator(".changes ins").first).to_be_visible()
+    assert inbox.page.evaluate(broken) == []
+    session_id, [asked] = inbox.asked(call("refund", order=1, cents=1, reason="r"))
+    inbox.api.resume(session_id, asked["interrupt_id"], {"approved": True, "always": True})
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}/grants")
+    expect(inbox.page.get_by_role("button", name="Revoke")).to_be_visible()
+    assert inbox.page.evaluate(broken) == []
