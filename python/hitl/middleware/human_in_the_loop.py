@@ -67,11 +67,11 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
             raise ValueError(f'interrupt_mode is "batched" or "per_call", got {interrupt_mode!r}')
         if approval_callback is not None and not callable(approval_callback):
             raise TypeError(f"approval_callback must be callable, got {approval_callback!r}")
+        self.tool_configs: dict[str, ParsedInterruptConfig] = read_interrupt_on(interrupt_on)
         self.interrupt_on = dict(interrupt_on)
         self.approval_callback = approval_callback
         self.interrupt_mode = interrupt_mode
         self.description_prefix = description_prefix
-        self.tool_configs: dict[str, ParsedInterruptConfig] = read_interrupt_on(interrupt_on)
 
     def wrap_tools(self, tools: tuple[Tool[..., Any], ...]) -> tuple[Tool[..., Any], ...]:
         """The tools, those that `interrupt_on` names gated. What was given is not changed."""

@@ -316,6 +316,8 @@ class _Watch:
 
 def _thread_id(config: Any) -> str | None:
     configurable = config.get("configurable") if isinstance(config, Mapping) else config
+    if configurable is None and isinstance(config, Mapping) and "thread_id" in config:
+        configurable = config["thread_id"]  # one place too high, where it would name nothing
     if configurable is None:
         return None
     if not isinstance(configurable, Mapping):

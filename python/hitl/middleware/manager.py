@@ -25,8 +25,8 @@ class HITLManager:
 
     def __init__(self, interrupt_on: Mapping[str, bool | InterruptOnConfig]) -> None:
         """`interrupt_on`: see `HumanInTheLoopMiddleware`."""
-        self.interrupt_on = dict(interrupt_on)
         self.tool_configs = read_interrupt_on(interrupt_on)
+        self.interrupt_on = dict(interrupt_on)
         self._pending: list[tuple[ActionRequest, ReviewConfig]] = []
 
     def should_interrupt(self, tool_name: str) -> bool:

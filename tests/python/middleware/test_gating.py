@@ -15,6 +15,7 @@ from hitl.middleware import (
     ApprovalRequest,
     Command,
     DecisionInput,
+    HITLManager,
     HumanInTheLoopMiddleware,
     ModelRequest,
     ModelResponse,
@@ -248,6 +249,13 @@ class TestTheToolsOwnApproval:
         own = office.tools[0]
         office_agent(office, DONE, tools=[own])
         assert own.requires_approval is False
+
+
+@pytest.mark.parametrize("given", [["delete_file"], "delete_file", None])
+@pytest.mark.parametrize("take", [HumanInTheLoopMiddleware, HITLManager])
+def test_what_is_no_dict_of_tools_is_named(take: Any, given: Any) -> None:
+    with pytest.raises(TypeError, match=f"interrupt_on is a dict of tool names, got {type(given).__name__}"):
+        take(given)
 
 
 def test_a_name_that_is_no_tool_is_logged(office: Office, caplog: pytest.LogCaptureFixture) -> None:

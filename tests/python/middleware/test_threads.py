@@ -85,6 +85,11 @@ class TestInput:
         with pytest.raises(TypeError):
             office_agent(office, DONE).invoke("go", config)
 
+    def test_a_thread_id_beside_its_place_is_an_error(self, office: Office) -> None:
+        """Or it would name nothing, and all threads be one."""
+        with pytest.raises(TypeError, match=r'config is \{"configurable": \{"thread_id": ...\}\}, got'):
+            office_agent(office, DONE).invoke("go", {"thread_id": "ann"})
+
     def test_a_command_needs_something_to_resume_with(self) -> None:
         with pytest.raises(TypeError):
             Command()  # type: ignore[call-arg]
