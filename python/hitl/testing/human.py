@@ -109,15 +109,15 @@ class Human:
 
     def on(self, tool: str | _Named) -> Decide:
         """Decide about calls of a tool, given by its name or as the tool itself."""
-        return Decide(self, tool if isinstance(tool, str) else tool.name)
+        return Decide(self, tool if isinstance(tool, str) else _name_of(tool))
 
     def on_question(self, header_or_text: str) -> Answer:
         """Answer a question of `ask_user_question`, named by its header or by its whole text."""
-        return Answer(self, "question", header_or_text)
+        return Answer(self, "question", _text("human.on_question()", header_or_text))
 
     def on_type(self, type: str) -> Answer:
         """Answer interrupts of a type with any JSON value; `type` is `unknown` where the payload has none."""
-        return Answer(self, "type", type)
+        return Answer(self, "type", _text("human.on_type()", type))
 
     def answer(self, interrupt: Interrupt) -> Any:
         """The value that answers `interrupt`; raises `UnexpectedInterrupt` when no rule is for it."""
@@ -199,16 +199,16 @@ class Decide:
 
     def edit(self, **arguments: Any) -> Human:
         """Let it run with these arguments changed; the others stay as they were shown."""
-        self.human.rules.append(Rule("tool", self.tool, {"type": "edit"}, arguments))
-        return self.human
+        return _with(self.human, Rule("tool", self.tool, {"type": "edit"}, arguments))
 
     def respond(self, value: Any) -> Human:
         """Answer in the tool's place: it does not run, and `value` is its result."""
         return self._add({"type": "respond", "message": value})
 
     def _add(self, value: dict[str, Any], *, always: bool = False) -> Human:
-        self.human.rules.append(Rule("tool", self.tool, {**value, "always": True} if always else value))
-        return self.human
+        if not isinstance(always, bool):
+            raise TypeError(f"always is True or False, got {always!r}")
+        return _with(self.human, Rule("tool", self.tool, {**value, "always": True} if always else value))
 
 
 @dataclass(frozen=True)
@@ -221,8 +221,31 @@ class Answer:
 
     def answer(self, value: Any) -> Human:
         """Answer with `value`; for a question a label, a list of labels (with multiSelect), or free text."""
-        self.human.rules.append(Rule(self.subject, self.name, value))
-        return self.human
+        return _with(self.human, Rule(self.subject, self.name, value))
+
+
+def _with(human: Human, rule: Rule) -> Human:
+    """With one rule more, whose answer can be sent: in the line that wrote it, and not where somebody is asked."""
+    try:
+        json.dumps([rule.value, rule.edits], allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"an answer is a JSON value: {error}") from None
+    human.rules.append(rule)
+    return human
+
+
+def _name_of(tool: object) -> str:
+    name = getattr(tool, "name", None)
+    if not isinstance(name, str):
+        hint = "\n\nhint: a function is made a tool by @tool" if callable(tool) else ""
+        raise TypeError(f"human.on() takes a tool or its name, got {tool!r}{hint}")
+    return name
+
+
+def _text(taker: str, given: object) -> str:
+    if not isinstance(given, str):
+        raise TypeError(f"{taker} takes a str, got {given!r}")
+    return given
 
 
 def _hint(interrupt: Interrupt, unanswered: list[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -158,6 +159,25 @@ def test_two_questions_of_one_request_take_two_rules(person: Human) -> None:
 def test_every_decision_is_one_of_the_wire(person: Human, decide: Any, answer: Any) -> None:
     decide(person.on("delete_file"))
     assert person.answer(approval(path="/x", force=True)) == answer
+
+
+@pytest.mark.parametrize(
+    ("mistake", "said"),
+    [
+        (lambda person: person.on(None), "human.on() takes a tool or its name, got None"),
+        (lambda person: person.on(len), "hint: a function is made a tool by @tool"),
+        (lambda person: person.on_type(3), "human.on_type() takes a str, got 3"),
+        (lambda person: person.on_question(STRATEGY), "human.on_question() takes a str, got {"),
+        (lambda person: person.on("pay").approve(always="no"), "always is True or False, got 'no'"),
+        (lambda person: person.on("pay").respond(object()), "an answer is a JSON value: Object of type object"),
+        (lambda person: person.on("pay").edit(cents=float("nan")), "an answer is a JSON value: Out of range"),
+        (lambda person: person.on_type("color").answer({1}), "an answer is a JSON value: Object of type set"),
+    ],
+)
+def test_a_rule_that_is_none_fails_in_the_line_that_writes_it(person: Human, mistake: Any, said: str) -> None:
+    with pytest.raises(TypeError, match=re.escape(said)):
+        mistake(person)
+    assert person.rules == []
 
 
 def test_an_answer_that_the_agent_refused_is_not_given_again(person: Human) -> None:
