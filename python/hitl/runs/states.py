@@ -119,7 +119,7 @@ class RunState:
         return self._decide(interrupt, {"type": "reject", **given})
 
     def edit(self, interrupt: Interrupt | str, args: Mapping[str, Any]) -> RunState:
-        """The tool runs with ``args`` instead: all of its arguments."""
+        """The tool runs with ``args`` instead: all of its arguments. TypeError where they are no dict."""
         if not isinstance(args, Mapping):
             raise TypeError(f"args is a dict with all arguments of the tool, got {type(args).__name__}")
         return self._decide(interrupt, {"type": "edit", "args": dict(args)})

@@ -299,9 +299,10 @@ class ServeOptions:
             raise InvalidOption("--port", f"{self.port} is no port", "0 takes a free one, the highest is 65535")
         if not self.takes_requests:
             return  # nobody can answer for you there
-        # A store that exists may hold keys; the server looks when it has opened it.
+        # A store that exists may hold keys; the server looks when it has opened it. One that cannot be looked at, as in
+        # a directory of somebody else, is its to refuse.
         may_have_keys = _is_elsewhere(self.store) or (
-            self.store != "memory" and Path(self.store.removeprefix("sqlite:")).exists()
+            self.store != "memory" and os.path.exists(self.store.removeprefix("sqlite:"))  # noqa: PTH110 - Path.exists raises
         )
         if not (is_loopback(self.host) or self.api_key is not None or self.insecure or may_have_keys):
             raise InvalidOption(

@@ -28,7 +28,7 @@ class ScriptedChatClient:
 
     A reply is a dict of `content` (str), `tool_calls` (`[{"name", "args", "id"?}]`; several are parallel; `args`
     as a dict, or as a str that is sent as it is, for bad JSON), `reasoning` (str), `usage` and `finish_reason`.
-    Content and reasoning are streamed word by word.
+    Content and reasoning are streamed word by word. TypeError or ValueError for what is no list of such replies.
 
     Example:
         model = ScriptedChatClient(

@@ -86,3 +86,11 @@ def test_a_secret_that_is_none_is_refused_with_how_one_is_made(name: str, made: 
 def test_a_key_that_no_request_can_bring_is_refused(key: str) -> None:
     with pytest.raises(InvalidOption, match="has a space at an end"):
         options(api_key=key)
+
+
+def test_a_store_that_cannot_be_looked_at_is_for_the_server_to_refuse() -> None:
+    """As in a directory of somebody else, where `hitl serve --help` was a traceback. Here its name is too long."""
+    path = "n" * 300
+    assert options(store=path).store == path
+    with pytest.raises(InvalidOption, match="can be reached from other machines"):
+        options(store=path, host="0.0.0.0")
