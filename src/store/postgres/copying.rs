@@ -230,7 +230,8 @@ impl PostgresTarget {
 /// A connection in a transaction that lets nobody join, and finds nobody who is there.
 async fn alone(address: &PgAddress) -> Result<Client, OpenError> {
     let client = connected(address).await?;
-    let begin = format!("BEGIN; {}", sql!("copying/alone"));
+    // Whatever the database's own defaults are: who has come is seen once the lock is there, and not as before it.
+    let begin = format!("BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {}", sql!("copying/alone"));
     // Once for those who are dead: what they still commit must not count, and that is so once this one has.
     for is_last in [false, true] {
         client.batch_execute(&begin).await.map_err(|error| refused(address, &error))?;

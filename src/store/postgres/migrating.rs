@@ -5,6 +5,9 @@ use super::connection::CallFailure;
 use super::opening::{self, MIGRATIONS, NEWEST};
 use crate::store::open_error::{OpenError, ServerTrouble};
 
+/// Whatever the defaults of the database and of its owner are: those of many are to read only.
+const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+
 /// What there is of a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SchemaState {
@@ -33,7 +36,7 @@ pub async fn migrate(address: &PgAddress, role: Option<&str>) -> Result<SchemaSt
     }
     let mut connection = opening::open(address).await?;
     if let Some(role) = role {
-        connection.script(&grants(role)).await.map_err(|failed| {
+        connection.script(&format!("{BEGIN};\n{}COMMIT", grants(role))).await.map_err(|failed| {
             let trouble = match failed {
                 CallFailure::Refused(code, why) => ServerTrouble::Refused(format!("{why} ({})", code.code())),
                 CallFailure::Unsendable(why) | CallFailure::Lost(why) => ServerTrouble::Unreachable(why),
@@ -47,7 +50,7 @@ pub async fn migrate(address: &PgAddress, role: Option<&str>) -> Result<SchemaSt
 /// The statements that [`migrate`] runs where there is no schema, for whoever runs them in another way.
 pub fn script(role: Option<&str>) -> String {
     let grants = role.map(grants).unwrap_or_default();
-    format!("BEGIN;\n{}{grants}COMMIT;\n", MIGRATIONS.concat())
+    format!("{BEGIN};\n{}{grants}COMMIT;\n", MIGRATIONS.concat())
 }
 
 /// What a server needs and no more: it makes no table, and what the audit tells it can add to and not change.

@@ -123,6 +123,15 @@ def test_it_is_read_however_the_database_shows_bytes(database: str, tmp_path: Pa
     assert json.loads(command("store", "check", str(back)))["problems"] == []
 
 
+def test_it_is_written_where_a_transaction_only_reads_unless_it_says_otherwise(database: str, tmp_path: Path) -> None:
+    name, file = urlsplit(database).path.removeprefix("/"), tmp_path / "hitl.db"
+    postgres.execute(database, f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+    command("keys", "create", "ada", "--scope", "read", "--store", str(file))
+    command("migrate", "--store", database, "--grants", "postgres")
+    assert json.loads(command("store", "copy", str(file), database))["rows"]["keys"] == 1
+    assert json.loads(command("store", "copy", database, str(tmp_path / "back.db")))["rows"]["keys"] == 1
+
+
 def test_a_row_of_the_audit_that_is_gone_is_told_by_what_is_bound_to_it(database: str) -> None:
     with Served("puppet", store=database) as server:
         server.api.call_tools([{"name": "charge", "args": {"ledger": "/dev/null", "cents": 1}}])
