@@ -284,6 +284,12 @@ def probe(container: Json, name: str, server: Deployed, port: str) -> int | None
         return None
 
 
+def time_before_the_end(container: Json) -> float:
+    """For how long a pod that is taken away still serves those who have not heard of it."""
+    lifecycle = container.get("lifecycle")
+    return 0.0 if lifecycle is None else float(lifecycle["preStop"]["sleep"]["seconds"])
+
+
 def assert_time_to_start(container: Json) -> None:
     """That nobody kills a server that imports for two minutes."""
     startup = container["startupProbe"]

@@ -25,6 +25,7 @@ from tests.python.deploy.deployed import (
     probe,
     secrets_of_pod,
     site,
+    time_before_the_end,
     validate,
     variables_of_container,
 )
@@ -111,8 +112,12 @@ class TestFiles:
 
     def test_there_is_time_to_start_and_to_end(self) -> None:
         given = {variable["name"]: variable.get("value") for variable in CONTAINER["env"]}
-        assert POD["terminationGracePeriodSeconds"] > float(given["HITL_SHUTDOWN_TIMEOUT"])
+        takes = time_before_the_end(CONTAINER) + float(given["HITL_SHUTDOWN_TIMEOUT"])
+        assert POD["terminationGracePeriodSeconds"] > takes
         assert_time_to_start(CONTAINER)
+
+    def test_it_serves_until_whoever_leads_to_it_has_heard_that_it_ends(self) -> None:
+        assert time_before_the_end(CONTAINER) >= 5
 
     def test_no_server_starts_with_the_key_of_the_example(self) -> None:
         with pytest.raises(InvalidOption, match="can be guessed"):

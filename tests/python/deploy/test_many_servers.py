@@ -39,6 +39,7 @@ from tests.python.deploy.deployed import (
     seconds,
     secrets_of_pod,
     site,
+    time_before_the_end,
     validate,
     variables,
     variables_of_container,
@@ -190,8 +191,12 @@ class TestKubernetes:
 
     @pytest.mark.parametrize("kind", PODS)
     def test_there_is_time_to_start_and_to_end(self, kind: str) -> None:
-        assert PODS[kind]["terminationGracePeriodSeconds"] > float(OPTIONS["data"]["HITL_SHUTDOWN_TIMEOUT"])
+        takes = time_before_the_end(container(kind)) + float(OPTIONS["data"]["HITL_SHUTDOWN_TIMEOUT"])
+        assert PODS[kind]["terminationGracePeriodSeconds"] > takes
         assert_time_to_start(container(kind))
+
+    def test_those_that_take_requests_do_until_whoever_leads_to_them_has_heard_that_they_end(self) -> None:
+        assert time_before_the_end(container("http")) >= 5
 
     @pytest.mark.parametrize("kind", PODS)
     def test_the_one_variable_from_the_secret_is_the_address_of_the_store(self, kind: str) -> None:
