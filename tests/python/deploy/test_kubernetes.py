@@ -106,6 +106,10 @@ class TestFiles:
         least = manifest("kubernetes/disruption.yaml")["spec"]["minAvailable"]
         assert 0 < least < DEPLOYMENT["spec"]["replicas"]
 
+    def test_those_that_are_not_ready_can_be_moved_all_at_once(self) -> None:
+        budget = manifest("kubernetes/disruption.yaml")["spec"]
+        assert budget["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
+
     def test_the_variables_of_services_do_not_take_the_place_of_options(self) -> None:
         assert manifest("kubernetes/service.yaml")["metadata"]["name"] == "hitl"
         assert POD["enableServiceLinks"] is False

@@ -182,6 +182,8 @@ class TestKubernetes:
         least = [DEPLOYMENTS["http"]["spec"]["replicas"], SCALING["spec"]["minReplicas"]]
         for budget, replicas in zip(budgets, least, strict=True):
             assert 0 < budget["spec"]["maxUnavailable"] < replicas
+            # Those that are not ready, as without a database, keep no node.
+            assert budget["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
 
     def test_those_that_run_turns_are_as_many_as_there_is_work_for(self) -> None:
         target = SCALING["spec"]["scaleTargetRef"]
