@@ -29,6 +29,7 @@ const NOTICES: &str = sql!("outbox/select");
 /// How many columns of sessions/slice are before those of the session, which come after the number of its newest event, those
 /// of its turn, and those of an interrupt.
 const SESSION_OF_SLICE: usize = 1;
+const PROMOTIONS_OF_SLICE: usize = 4;
 const TURN_OF_SLICE: usize = 21;
 const INTERRUPT_OF_SLICE: usize = 41;
 
@@ -192,7 +193,10 @@ pub(super) fn answer(question: StoreQuestion, replies: &mut Replies, forms: &Kep
             let id = replies.one("meta", |cells| cells.uuid().map(StoreId))?;
             Answer::StoreId(id.ok_or_else(|| Error::Internal("the store does not say which one it is".to_owned()))?)
         }
-        StoreQuestion::Session(_) => Answer::Session(slice(&replies.next(), stored)?.map(Box::new)),
+        StoreQuestion::Session(_) => {
+            let (promotions, slice) = slice(&replies.next(), stored)?;
+            Answer::Session { promotions, slice: slice.map(Box::new) }
+        }
         StoreQuestion::Messages(_) => Answer::Messages(replies.all("messages", |cells| cells.json())?),
         StoreQuestion::Turn(_) => Answer::Turn(replies.one("turns", turn)?.map(Box::new)),
         StoreQuestion::Journal(_) | StoreQuestion::LastEntry(_) | StoreQuestion::JournalPage { .. } => {
@@ -250,21 +254,25 @@ fn is_interrupt(row: &Row) -> bool {
     !matches!(row.try_get::<_, Option<i64>>(INTERRUPT_OF_SLICE), Ok(None))
 }
 
-/// The session of a sessions/slice, where it is there.
+/// The promotions of a sessions/slice, and the session where it is there.
 fn slice(
     rows: &[Row],
     stored: impl Fn(&mut PostgresCells<'_>) -> Result<StoredInterrupt, Error>,
-) -> Result<Option<SessionSlice>, Error> {
+) -> Result<(u64, Option<SessionSlice>), Error> {
     let (pending, heads): (Vec<&Row>, Vec<&Row>) = rows.iter().partition(|row| is_interrupt(row));
-    let Some(head) = heads.first() else { return Ok(None) };
+    let Some(head) = heads.first() else {
+        return Err(Error::Internal("the database told nothing of a session".to_owned()));
+    };
+    let promotions = PostgresCells::after(PROMOTIONS_OF_SLICE, "sessions", head).number()?;
     let mut cells = PostgresCells::after(SESSION_OF_SLICE, "sessions", head);
     if cells.plain::<Option<i64>>()?.is_none() {
-        return Ok(None);
+        return Ok((promotions, None));
     }
     cells.rewind();
     let version = Version { count: cells.number()?, token: cells.plain::<i64>()?.cast_unsigned() };
     let latest = cells.plain::<Option<i64>>()?.map(Timestamp::from_millis);
-    let promotions = cells.number()?;
+    // What was read above.
+    cells.number()?;
     let session = rows::session(&mut cells).map(|(_, session)| session);
     let mut newest = PostgresCells::after(TURN_OF_SLICE, "turns", head);
     let turn = match newest.plain::<Option<i64>>()? {
@@ -280,7 +288,7 @@ fn slice(
         pending.sort_unstable_by_key(|stored| stored.place);
         pending
     });
-    Ok(Some(SessionSlice { version, latest, promotions, session, turn, pending }))
+    Ok((promotions, Some(SessionSlice { version, latest, session, turn, pending })))
 }
 
 /// Where the audit ends.

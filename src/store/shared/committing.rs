@@ -96,7 +96,7 @@ async fn was_deleted(backend: &impl Backend, change: &SessionChange) -> Result<b
 
 async fn version_of(backend: &impl Backend, session: SessionId) -> Result<Option<Version>, Error> {
     match backend.answer(vec![StoreQuestion::Session(session)]).await?.pop() {
-        Some(Ok(Answer::Session(slice))) => Ok(slice.map(|slice| slice.version)),
+        Some(Ok(Answer::Session { slice, .. })) => Ok(slice.map(|slice| slice.version)),
         Some(Err(error)) => Err(error),
         _ => Err(Error::Internal("a session's version was not answered".to_owned())),
     }

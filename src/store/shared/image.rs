@@ -127,7 +127,10 @@ impl Image {
             answer => answer?,
         };
         match (&question, answer) {
-            (StoreQuestion::Session(id), Answer::Session(slice)) => self.install_session(*id, slice),
+            (StoreQuestion::Session(id), Answer::Session { promotions, slice }) => {
+                self.known.promotions = self.known.promotions.max(promotions);
+                self.install_session(*id, slice);
+            }
             (StoreQuestion::Messages(id), Answer::Messages(messages)) => {
                 if let Some(row) = self.state.sessions.get_mut(*id) {
                     row.messages = messages;
@@ -181,8 +184,7 @@ impl Image {
             self.known.versions.push((id, None));
             return;
         };
-        let SessionSlice { version, latest, promotions, session, turn, pending } = *slice;
-        self.known.promotions = self.known.promotions.max(promotions);
+        let SessionSlice { version, latest, session, turn, pending } = *slice;
         self.known.latest.set(self.known.latest.get().max(latest));
         self.known.versions.push((id, Some(version)));
         match session {
@@ -253,7 +255,7 @@ impl Image {
         mut answers: impl Iterator<Item = (&'a StoreQuestion, &'a Result<Answer, Error>)>,
     ) -> bool {
         answers.any(|(question, answer)| match (question, answer) {
-            (StoreQuestion::Session(id), Ok(Answer::Session(slice))) => {
+            (StoreQuestion::Session(id), Ok(Answer::Session { slice, .. })) => {
                 let known = self.known.versions.iter().find(|(known, _)| known == id);
                 known.is_some_and(|(_, version)| *version != slice.as_ref().map(|slice| slice.version))
             }

@@ -117,7 +117,13 @@ pub enum Answer {
     /// Of [`StoreQuestion::StoreId`].
     StoreId(StoreId),
     /// Of [`StoreQuestion::Session`].
-    Session(Option<Box<SessionSlice>>),
+    Session {
+        /// How often a standby had taken the database's place by then, also where there is no such session: who makes one knows
+        /// of it from then on.
+        promotions: u64,
+        /// The session; `None` where it is not there.
+        slice: Option<Box<SessionSlice>>,
+    },
     /// Of [`StoreQuestion::Messages`].
     Messages(Vec<ChatMessage>),
     /// Of [`StoreQuestion::Turn`].
@@ -183,8 +189,6 @@ pub struct SessionSlice {
     pub version: Version,
     /// The latest time that is written in it, by whichever server's clock; `None` where none is known.
     pub latest: Option<Timestamp>,
-    /// How often a standby had taken the database's place by then.
-    pub promotions: u64,
     /// The session.
     pub session: Result<Session, Error>,
     /// Its newest turn.

@@ -75,6 +75,26 @@ fn count(store: &impl Store, most: usize) -> impl Future<Output = Result<usize, 
     })
 }
 
+/// After how many promotions what is known of the session is as it is.
+fn promotions(store: &impl Store) -> impl Future<Output = Result<u64, Error>> {
+    store.transact(about(1), |tx: &mut dyn Transaction| {
+        drop(tx.session(session_id(1))?);
+        Ok(tx.promotions())
+    })
+}
+
+#[tokio::test]
+async fn who_has_made_a_session_knows_of_the_promotions_before_it_as_whoever_reads_it() {
+    let world = World::new().await;
+    let told = promotions(&world.other).await.unwrap();
+    assert!(told > 0);
+    assert_eq!(promotions(&world.one).await, Ok(told));
+    // Another one writes: what is read then is no news of a promotion.
+    append(&world.other, about(1)).await.unwrap();
+    append(&world.one, about(1)).await.unwrap();
+    assert_eq!(promotions(&world.one).await, Ok(told));
+}
+
 #[tokio::test]
 async fn who_wrote_a_session_last_commits_without_asking() {
     let world = World::new().await;

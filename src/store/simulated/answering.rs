@@ -15,7 +15,9 @@ impl Rows {
         let state = &self.state;
         Ok(match question {
             StoreQuestion::StoreId => Answer::StoreId(state.store_id()?),
-            StoreQuestion::Session(id) => Answer::Session(self.slice(*id)?.map(Box::new)),
+            StoreQuestion::Session(id) => {
+                Answer::Session { promotions: self.told_promotions(), slice: self.slice(*id)?.map(Box::new) }
+            }
             StoreQuestion::Messages(id) => Answer::Messages(state.messages(*id)?),
             StoreQuestion::Turn(id) => Answer::Turn(self.turn(*id).map(Box::new)),
             StoreQuestion::Journal(turn) => Answer::Entries(state.journal(*turn)?),
@@ -72,7 +74,6 @@ impl Rows {
                 Some(LeftOut::Latest) => None,
                 _ => self.latest_of(id, row.session.updated_at),
             },
-            promotions: self.told_promotions(),
             session: Ok(row.session.clone()),
             turn: Ok(newest),
             pending: Ok(pending),

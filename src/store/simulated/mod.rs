@@ -81,7 +81,8 @@ impl SimulatedDatabase {
                 versions: HashMap::new(),
                 members: MemberRows::default(),
                 left_out: None,
-                promotions: 0,
+                // As of a database that no standby has taken the place of: its first timeline is the first.
+                promotions: 1,
                 is_closed: false,
                 ahead: i64::MIN,
                 calls: (0, 0),

@@ -75,6 +75,18 @@ def test_each_of_several_questions_can_be_answered_at_another_server(warm: Pair)
     assert result(warm.other.wait(session_id)) == [0, 1, 2, 3]
 
 
+def test_a_turn_that_is_answered_at_another_server_at_once_does_not_begin_anew(warm: Pair, tmp_path: Path) -> None:
+    """Also where its session was made a moment before, of which the server of the turn has read nothing yet."""
+    for number in range(6):
+        ledger = tmp_path / str(number)
+        session_id = warm.one.create()
+        warm.one.play(session_id, "effect_then_ask", {"ledger": str(ledger), "payloads": [FREE]})
+        (interrupt,) = warm.other.wait(session_id)["interrupts"]
+        ok(warm.other.resume(session_id, interrupt["interrupt_id"], "yes"))
+        assert result(warm.other.wait(session_id)) == ["yes"]
+        assert ledger.read_text().splitlines() == ["effect"]
+
+
 def test_of_many_who_answer_at_once_at_both_servers_one_is_heard(warm: Pair) -> None:
     session_id, (interrupt_id,) = asked(warm.one, FREE)
     with ThreadPoolExecutor(20) as people:

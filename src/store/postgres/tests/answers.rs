@@ -61,7 +61,7 @@ async fn a_session_comes_with_what_is_pending_in_order_and_with_the_number_of_it
             StoreQuestion::Session(session_id(number)),
         ];
         let answers = Backend::answer(&store, asked).await.unwrap().into_iter().map(Result::unwrap).collect::<Vec<_>>();
-        let [Answer::Number(newest), Answer::Number(0), Answer::Session(slice)] = &answers[..] else {
+        let [Answer::Number(newest), Answer::Number(0), Answer::Session { slice, .. }] = &answers[..] else {
             panic!("{answers:?}")
         };
         let pending = slice.as_ref().map(|slice| slice.pending.as_ref().unwrap());

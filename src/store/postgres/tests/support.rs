@@ -212,7 +212,7 @@ pub(super) async fn number(store: &PostgresBackend, question: StoreQuestion) -> 
 
 pub(super) async fn slice(store: &PostgresBackend, id: u128) -> Option<SessionSlice> {
     match ask(store, StoreQuestion::Session(session_id(id))).await.unwrap() {
-        Answer::Session(slice) => slice.map(|slice| *slice),
+        Answer::Session { slice, .. } => slice.map(|slice| *slice),
         other => panic!("{other:?}"),
     }
 }
