@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 use std::process;
 use std::time::Duration;
 
+use rustix::io::Errno;
+use rustix::process::{Pid, test_kill_process};
 use rustix::system::uname;
 use uuid::Uuid;
 
@@ -149,7 +151,13 @@ impl OtherServer {
     /// Whether it ran on the machine of `me`, and does not any more.
     pub fn is_gone_beside(&self, me: &ServerRow) -> bool {
         let is_here = self.row.machine.is_some() && self.row.machine == me.machine && self.row.process.is_some();
-        is_here && process_of(self.row.pid) != self.row.process
+        is_here
+            && match look_at_process(self.row.pid) {
+                SeenProcess::Started(at) => Some(at) != self.row.process,
+                SeenProcess::Gone => true,
+                // Its beats tell.
+                SeenProcess::Hidden => false,
+            }
     }
 }
 
@@ -288,21 +296,50 @@ fn machine() -> Option<String> {
     Some(format!("{} {}", boot.trim(), numbers.display()))
 }
 
-/// When the process of that number was started, by the machine; `None` where there is none, or one that has ended and was
-/// not waited for.
+/// What is seen of the process of a number.
+enum SeenProcess {
+    /// When it was started, by the machine.
+    Started(String),
+    /// There is none, or one that has ended and was not waited for.
+    Gone,
+    /// There is one, of which nothing is shown: those of other users need not be (`hidepid`, `ProtectProc` of systemd), and whoever
+    /// has no descriptor left sees none.
+    Hidden,
+}
+
+/// When the process of that number was started, where that is shown.
 fn process_of(pid: u32) -> Option<String> {
-    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    match look_at_process(pid) {
+        SeenProcess::Started(at) => Some(at),
+        SeenProcess::Gone | SeenProcess::Hidden => None,
+    }
+}
+
+fn look_at_process(pid: u32) -> SeenProcess {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {
+        // Nobody is hidden from this, and it needs no descriptor.
+        let number = i32::try_from(pid).ok().and_then(Pid::from_raw);
+        let is_gone = number.is_none_or(|pid| test_kill_process(pid) == Err(Errno::SRCH));
+        return if is_gone { SeenProcess::Gone } else { SeenProcess::Hidden };
+    };
     // The name before the last parenthesis may hold anything.
-    let fields: Vec<&str> = stat.rsplit_once(')')?.1.split_whitespace().collect();
-    let (state, started) = (fields.first()?, fields.get(19)?);
-    (!matches!(*state, "Z" | "X")).then(|| (*started).to_owned())
+    let fields: Vec<&str> = stat.rsplit_once(')').map_or(vec![], |(_, rest)| rest.split_whitespace().collect());
+    match (fields.first(), fields.get(19)) {
+        (Some(&("Z" | "X")), _) => SeenProcess::Gone,
+        (Some(_), Some(started)) => SeenProcess::Started((*started).to_owned()),
+        _ => SeenProcess::Hidden,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::process::{Command, Stdio};
 
+    use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+
     use super::*;
+
+    const ALONE: &str = "HITL_TEST_WITHOUT_DESCRIPTORS";
 
     fn me() -> ServerRow {
         ServerRow::of_this_process(ServerKind::Server, ServerRole::default())
@@ -396,6 +433,30 @@ mod tests {
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(there.is_gone_beside(&me));
+    }
+
+    #[test]
+    fn who_lives_and_cannot_be_looked_at_is_not_gone() {
+        if std::env::var_os(ALONE).is_none() {
+            // In a process of its own, for the next lines take everybody's descriptors.
+            let name = "store::shared::servers::tests::who_lives_and_cannot_be_looked_at_is_not_gone";
+            let mut alone = Command::new(std::env::current_exe().unwrap());
+            let ended = alone.args(["--exact", name, "--test-threads=1"]).env(ALONE, "").output().unwrap();
+            assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stdout));
+            return;
+        }
+        let me = me();
+        let mut child = Command::new("sleep").arg("60").stdin(Stdio::null()).spawn().unwrap();
+        let there = other(child.id(), process_of(child.id()));
+        let Rlimit { current, maximum } = getrlimit(Resource::Nofile);
+        setrlimit(Resource::Nofile, Rlimit { current: Some(0), maximum }).unwrap();
+        let is_gone_while_it_lives = there.is_gone_beside(&me);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let is_gone_when_it_has_ended = there.is_gone_beside(&me);
+        setrlimit(Resource::Nofile, Rlimit { current, maximum }).unwrap();
+        assert!(process_of(me.pid).is_some());
+        assert_eq!((is_gone_while_it_lives, is_gone_when_it_has_ended), (false, true));
     }
 
     #[test]
