@@ -68,6 +68,12 @@ impl<S: Ord + Copy> Watch<S> {
         suspects
     }
 
+    /// Forgets what was seen, by somebody whose own beats are not counted: those of the others may not be either, however well the
+    /// store tells what it holds. Each has all of its time again once they are.
+    pub fn forget(&mut self) {
+        self.seen.clear();
+    }
+
     /// When somebody who has been seen to stand still can be found dead, by a look that begins then; for after the last
     /// look, which began at `begun`, and perhaps over by now. It is worth a look of its own: the time between two beats
     /// would come to what a takeover takes.

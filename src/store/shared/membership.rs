@@ -402,7 +402,12 @@ async fn watch_others(membership: Weak<Membership>, me: ServerRow) {
         let ended = now();
         match looked {
             Ok(Ok(others)) => {
-                let dead = dead_among(&mut watch, &me, (begun, ended), &others);
+                let dead = if this.may_act().is_ok() {
+                    dead_among(&mut watch, &me, (begun, ended), &others)
+                } else {
+                    watch.forget();
+                    Vec::new()
+                };
                 let is_alive = |other: &&OtherServer| !dead.iter().any(|(id, _)| *id == other.row.id);
                 let alive: Vec<&OtherServer> = others.iter().filter(is_alive).collect();
                 let is_server = |other: &OtherServer| other.row.kind == ServerKind::Server;

@@ -11,12 +11,18 @@ use crate::store::{BoxFuture, StoreExt};
 
 /// Rows that are in memory, and can be out of reach for some.
 #[derive(Default)]
-struct Rows(Mutex<State>);
+struct Rows(Arc<Mutex<State>>);
 
 #[derive(Default)]
 struct State {
     rows: HashMap<ServerId, (ServerRow, u64)>,
     unreachable: Vec<ServerId>,
+    /// Whether it tells what it holds and takes nothing.
+    only_tells: bool,
+    /// How often somebody was told of the others.
+    looks: usize,
+    /// How many burials wait until it takes something again.
+    burials: usize,
     loses_answers: bool,
     /// Who is told to somebody that comes to be there, and has left by then.
     leaving: Option<ServerRow>,
@@ -68,7 +74,8 @@ impl ServerRows for Rows {
     }
 
     fn others(&self, id: ServerId) -> BoxFuture<'static, Result<Vec<OtherServer>, Error>> {
-        let state = self.state();
+        let mut state = self.state();
+        state.looks += 1;
         let others = state.rows.values().filter(|(row, _)| row.id != id);
         let others = others.map(|(row, beat)| other(row, *beat)).collect();
         let unreached = state.unreachable.contains(&id);
@@ -83,7 +90,7 @@ impl ServerRows for Rows {
         is_draining: bool,
     ) -> BoxFuture<'static, Result<Option<bool>, Error>> {
         let mut state = self.state();
-        if state.unreachable.contains(&id) {
+        if state.only_tells || state.unreachable.contains(&id) {
             return Box::pin(std::future::ready(Err(unreachable())));
         }
         let row = state.rows.get_mut(&id).map(|(row, beat)| {
@@ -95,12 +102,20 @@ impl ServerRows for Rows {
     }
 
     fn bury(&self, id: ServerId, beat: u64) -> BoxFuture<'static, Result<bool, Error>> {
-        let mut state = self.state();
-        let is_still = state.rows.get(&id).is_some_and(|(_, counted)| *counted == beat);
-        if is_still {
-            state.rows.remove(&id);
-        }
-        Box::pin(std::future::ready(Ok(is_still)))
+        let state = Arc::clone(&self.0);
+        self.state().burials += 1;
+        Box::pin(async move {
+            // As a database does whose table somebody has locked.
+            while state.lock().unwrap().only_tells {
+                tokio::task::yield_now().await;
+            }
+            let rows = &mut state.lock().unwrap().rows;
+            let is_still = rows.get(&id).is_some_and(|(_, counted)| *counted == beat);
+            if is_still {
+                rows.remove(&id);
+            }
+            Ok(is_still)
+        })
     }
 
     fn leave(&self, id: ServerId) -> BoxFuture<'static, Result<(), Error>> {
@@ -288,6 +303,25 @@ async fn the_dead_are_buried_by_other_servers_and_never_act_again() {
     stands(&first, Presence::Dead).await;
     assert!(first.may_act().is_err());
     assert_eq!(rows.names(), [second.id()]);
+}
+
+#[tokio::test]
+async fn servers_whose_database_tells_and_takes_nothing_do_not_bury_each_other_when_it_takes_again() {
+    let rows = Arc::new(Rows::default());
+    let first = join(&rows, ServerKind::Server, Admission::AtOnce).await.unwrap();
+    let second = join(&rows, ServerKind::Server, Admission::AtOnce).await.unwrap();
+    rows.state().only_tells = true;
+    stands(&first, Presence::CutOff).await;
+    stands(&second, Presence::CutOff).await;
+    // Until both would bury the other, or have looked more often than that takes.
+    let looks = rows.state().looks + 40;
+    while rows.state().burials < 2 && rows.state().looks < looks {
+        tokio::task::yield_now().await;
+    }
+    rows.state().only_tells = false;
+    stands(&first, Presence::Acts).await;
+    stands(&second, Presence::Acts).await;
+    assert_eq!(rows.names().len(), 2);
 }
 
 #[tokio::test]
