@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from numbers import Real
 from typing import Any
 from urllib.parse import quote
+from uuid import UUID
 
 
 def path_part(name: str, given: object) -> str:
     """An id as a part of a path. One of dots alone would lead to another path, and an empty one to none."""
+    if isinstance(given, UUID):
+        given = str(given)
     if not isinstance(given, str):
         hint = f"\n\nhint: give its .{name}" if isinstance(getattr(given, name, None), str) else ""
         raise TypeError(f"{name} is a str, got {type(given).__name__}{hint}")
@@ -18,9 +22,11 @@ def path_part(name: str, given: object) -> str:
     return quote(given, safe="")
 
 
-def query_value(name: str, given: object) -> str | float:
+def query_value(name: str, given: object) -> str | Real:
     """What is in a query as it stands. The text of any other object would be looked for, and nothing found."""
-    if not isinstance(given, str | int | float):
+    if isinstance(given, UUID):
+        return str(given)
+    if not isinstance(given, str | Real):
         hint = f"\n\nhint: give its .{name}" if isinstance(getattr(given, name, None), str) else ""
         raise TypeError(f"{name} is a str or a number, got {type(given).__name__}{hint}")
     return given
@@ -34,24 +40,37 @@ def flag(name: str, given: object) -> bool:
 
 
 def seconds(name: str, given: object) -> float:
-    if isinstance(given, bool) or not isinstance(given, int | float):
+    if isinstance(given, bool) or not isinstance(given, Real):
         raise TypeError(f"{name} is a number of seconds, got {given!r}")
-    if math.isnan(given) or given < 0:
+    number = float(given)
+    if math.isnan(number) or number < 0:
         raise ValueError(f"{name} is a number of seconds of 0 or more, got {given}")
-    return given
+    return number
 
 
 def tool_arguments(given: object) -> dict[str, Any]:
-    if not isinstance(given, Mapping):
+    made = members(given)
+    if made is None:
         raise TypeError(f"args is a dict with all arguments of the tool, got {type(given).__name__}")
-    return dict(given)
+    return made
 
 
 def member(name: str, given: object) -> dict[str, Any]:
     """What is an object in the body, such as a webhook."""
-    if not isinstance(given, Mapping):
+    made = members(given)
+    if made is None:
         raise TypeError(f"{name} is a dict, got {given!r}")
-    return dict(given)
+    return made
+
+
+def members(given: Any) -> dict[str, Any] | None:
+    """What is as good as a dict, such as a pydantic model; None for anything else."""
+    if isinstance(given, str | bytes | list | tuple):
+        return None
+    try:
+        return dict(given)
+    except (TypeError, ValueError):
+        return None
 
 
 def header(name: str, given: object) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, TypeVar, cast
 
 import httpx2
 
-from hitl.client.arguments import flag, header, listed, member, path_part, seconds, tool_arguments
+from hitl.client.arguments import flag, header, listed, member, members, path_part, seconds, tool_arguments
 from hitl.client.health import Health
 from hitl.client.models import (
     Accepted,
@@ -479,9 +479,10 @@ def _message(message: Message) -> Mapping[str, Any]:
         return {"role": "user", "content": message}
     if isinstance(message, ChatMessage):
         return message.to_dict()
-    if not isinstance(message, Mapping):
+    made = members(message)
+    if made is None:
         raise TypeError(f"a message is a str, a ChatMessage or a dict, got {type(message).__name__}")
-    return message
+    return made
 
 
 def _hold(

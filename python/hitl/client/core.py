@@ -47,12 +47,12 @@ def check_key(api_key: str) -> None:
         raise ValueError("the API key is empty, or not printable ASCII, or has a space or a line end around it")
 
 
-def connection_settings(url: str, api_key: str | None, timeout: float) -> dict[str, Any]:
+def connection_settings(url: str | httpx2.URL, api_key: str | None, timeout: float) -> dict[str, Any]:
     """Arguments for an httpx2 client; raises `ValueError` for what is no URL of a server, and no key.
 
     A server on this machine is never reached through a proxy, whatever the environment says.
     """
-    if not isinstance(url, str):
+    if not isinstance(url, str | httpx2.URL):
         raise TypeError(f"the URL of a server is a str, got {type(url).__name__}; it looks like {DEFAULT_URL}")
     headers = {"Accept": "application/json"}
     if api_key is not None:

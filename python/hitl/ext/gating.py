@@ -45,12 +45,21 @@ def read_approvals(approvals: Mapping[str, GateOptions] | None) -> dict[str, Gat
     """What ``as_agent(approvals=)`` says, by tool. TypeError or ValueError where that cannot be meant."""
     if not isinstance(approvals or {}, Mapping):
         raise TypeError(f"approvals= is a dict of options by tool, got {type(approvals).__name__}")
+    made: dict[str, GateOptions] = {}
     for tool, options in (approvals or {}).items():
-        check_options(f"approvals= of {tool}", options)
-        read_allowed_decisions(options.get("allowed_decisions", DECISIONS))
-        read_approvers(options.get("approvers"))
-        seconds(f"approvals= of {tool}:", options.get("expires_in"))
-    return dict(approvals or {})
+        where = f"approvals= of {tool}"
+        check_options(where, options)
+        read = GateOptions(**options)
+        if "allowed_decisions" in options:
+            if options["allowed_decisions"] is None:
+                raise TypeError(f"{where}: allowed_decisions takes a list of {', '.join(DECISIONS)}, got None")
+            read["allowed_decisions"] = read_allowed_decisions(options["allowed_decisions"])
+        if "approvers" in options:
+            # Kept as it was read: of a generator nothing would be left, and everybody might approve.
+            read["approvers"] = read_approvers(options["approvers"])
+        seconds(f"{where}:", options.get("expires_in"))
+        made[tool] = read
+    return made
 
 
 @dataclass(frozen=True)

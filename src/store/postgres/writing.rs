@@ -66,11 +66,10 @@ pub(super) fn calls(changes: &Changes, forms: &KeptForms, member: Option<Uuid>) 
     Ok(CommitCalls { calls: all, events })
 }
 
-/// Takes as many further numbers as the transaction needs, before anything else of it. Whoever reads the events sees all of them or none:
-/// they wait for the transaction's own number, which is the smallest. In between may be those of others.
+/// Takes as many further numbers as the transaction needs, before anything else of it. Nobody reads an event of it before the transaction
+/// is there, whose own number is the smallest, and all that follow come in order. In between may be those of others.
 fn further_numbers(changes: &Changes) -> Vec<SqlCall> {
-    let told = changes.entries.iter().filter(|entry| entry.told.is_some()).count() + changes.events.len();
-    let further = told.max(changes.deeds.len()).saturating_sub(1) / MOST_NUMBERED;
+    let further = changes.places_told().max(changes.deeds.len()).saturating_sub(1) / MOST_NUMBERED;
     let taken = |_| {
         let key = Uuid::new_v4().to_string();
         let call = |sql| SqlCall::new(sql, vec![Box::new(key.clone())]);

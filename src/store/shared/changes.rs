@@ -167,6 +167,12 @@ impl Changes {
         (0..).filter(|place| !taken.contains(place)).take(self.events.len()).collect()
     }
 
+    /// How many places there are of which listeners are told; of an entry that was deleted again one is left free.
+    pub fn places_told(&self) -> usize {
+        let of_events = self.event_places().last().map_or(0, |last| last + 1);
+        self.entries.iter().filter_map(|entry| Some(entry.told? + 1)).max().unwrap_or_default().max(of_events)
+    }
+
     /// Of what form it is, where it can go with others of other sessions. What goes by itself: what is compared by more than one
     /// session or by something else, and what takes rows away.
     pub fn form(&self) -> Option<CommitForm> {
@@ -222,8 +228,7 @@ impl Changes {
             deleted_sign_ins,
             policy,
         } = others;
-        // How many of these listeners are told of.
-        let told = self.events.len() + self.entries.iter().filter(|entry| entry.told.is_some()).count();
+        let told = self.places_told();
         let after = |entry: NewEntry| NewEntry { told: entry.told.map(|place| place + told), ..entry };
         self.sessions.extend(sessions);
         self.messages.extend(messages);

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
+use rustix::io::Errno;
 
 use super::lock::{Access, Lock};
 use super::migrations::{self, APPLICATION_ID, NEWEST, OLDEST};
@@ -125,7 +126,12 @@ fn check_place(path: &Path, made: &mut Made) -> Result<(), OpenError> {
             // SQLite would open a file that it may not write, and fail at the first write. It is not opened to find out: with any
             // descriptor of a file that a process closes, the system takes all the locks that SQLite has on it in that process,
             // for a store that is open already; and whoever closes the file in another one then removes the log under that.
-            let allowed = accessat(CWD, path, Permission::READ_OK | Permission::WRITE_OK, AtFlags::EACCESS);
+            let asked = |flags| accessat(CWD, path, Permission::READ_OK | Permission::WRITE_OK, flags);
+            // Some containers refuse the newer of the two calls, and know the one that asks for the user without its privileges.
+            let allowed = match asked(AtFlags::EACCESS) {
+                Err(Errno::PERM) => asked(AtFlags::empty()),
+                allowed => allowed,
+            };
             allowed.map_err(|error| failed(path, &error.into()))
         }
         Err(error) if error.kind() == ErrorKind::NotFound => {

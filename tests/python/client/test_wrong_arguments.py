@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from fractions import Fraction
 from typing import Any
+from uuid import UUID
 
+import httpx2
 import pytest
+from pydantic import BaseModel
 
 from hitl.client import Client
 from tests.python.client.fake_server import FakeServer
@@ -90,3 +94,15 @@ async def test_who_gives_the_record_for_its_id_is_told_where_the_id_is(connect: 
 def test_what_a_client_is_made_of_is_looked_at_when_it_is_made(options: dict[str, Any], text: str) -> None:
     with pytest.raises(TypeError, match=re.escape(text)):
         Client(**{"url": "http://127.0.0.1:8000", **options})
+
+
+class Told(BaseModel):
+    url: str
+
+
+async def test_what_is_as_good_as_what_is_wanted_is_taken(connect: Connect, server: FakeServer) -> None:
+    Client(httpx2.URL("http://127.0.0.1:8000"), timeout=Fraction(1, 2)).close()
+    async with connect() as client:
+        session = await client.create_session(webhook=Told(url="https://example.com/told"))
+        await client.list_interrupts(session_id=UUID(session.session_id))
+        assert (await client.get_session(UUID(session.session_id))).session_id == session.session_id

@@ -10,7 +10,7 @@ from typing import Any, TypedDict
 import pytest
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
 from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.runnables import RunnableLambda, RunnableParallel
 from langchain_core.tools import tool
@@ -19,11 +19,13 @@ from langgraph.func import entrypoint, task
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode, tools_condition
 from langgraph.types import CachePolicy, Command, interrupt
+from pydantic import BaseModel, Field
 
 import hitl
-from hitl import ChatMessage, Store
+from hitl import ChatMessage, RunState, Store
 from hitl.ext.langgraph.inside import Approvals
 from hitl.ext.langgraph.keeping import PastTurns
+from hitl.ext.langgraph.wire import message_from_wire, message_to_wire
 from tests.python.ext.langgraph_runs import Timeless, says
 from tests.python.support.prefixes import run_all_prefixes
 
@@ -104,6 +106,47 @@ async def test_a_conversation_outlives_the_class_of_an_artifact() -> None:
     assert "a page" in json.dumps(found.artifact)
 
 
+async def test_a_turn_goes_on_where_the_class_of_an_artifact_is_not_imported() -> None:
+    read: list[Any] = []
+
+    @tool(response_format="content_and_artifact")
+    def search(query: str) -> tuple[str, Any]:
+        """Search."""
+        return "one hit", [Document("a page")]
+
+    async def call(state: MessagesState) -> dict[str, Any]:
+        return {"messages": [await says([("search", {"query": "a"})]).ainvoke(state["messages"])]}
+
+    def ask(state: MessagesState) -> dict[str, Any]:
+        interrupt("Read it?")
+        read.extend(state["messages"][-1].artifact)
+        return {"messages": [AIMessage("read")]}
+
+    builder = StateGraph(MessagesState).add_node("call", call).add_node("tools", ToolNode([search]))
+    builder.add_node("ask", ask).add_edge(START, "call").add_edge("call", "tools").add_edge("tools", "ask")
+    graph = builder.compile()
+    asked = await hitl.run(graph, "go")
+    text = asked.state.to_string()
+    elsewhere = text.replace("langchain_core.documents.base:Document", "langchain_core.documents.base:Gone")
+    assert elsewhere != text
+    state = RunState.from_string(graph, elsewhere)
+    assert (await hitl.run(graph, state.answer(state.interrupts[0], "yes"))).status == "idle"
+    (found,) = read
+    assert found["page_content"] == "a page"
+
+
+class Account(BaseModel):
+    name: str
+    password: str = Field(exclude=True)
+
+
+def test_what_a_model_keeps_out_of_its_json_is_not_kept_with_its_message() -> None:
+    given = {"accounts": [Account(name="ada", password="topsecret")]}
+    wire = message_to_wire(ToolMessage("one hit", tool_call_id="1", artifact=given))
+    assert "topsecret" not in str(wire)
+    assert getattr(message_from_wire(wire), "artifact", None) == {"accounts": [{"name": "ada"}]}
+
+
 class Sum(TypedDict):
     text: str
     total: int
@@ -133,6 +176,19 @@ async def test_a_cache_spares_a_node_and_no_turn_needs_it_to_go_on() -> None:
             done = await hitl.run(each, state.answer(state.interrupts[0], True))
             assert done.output == '{"text":"one","total":3,"is_sent":true}', done
     assert added == ["one"]
+
+
+async def test_a_node_that_waits_goes_on_when_another_turn_has_put_what_it_comes_to_into_the_cache() -> None:
+    async def send(state: Sum) -> dict[str, Any]:
+        total = await hitl.step(len, state["text"])
+        return {"is_sent": interrupt("Send it?"), "total": total}
+
+    builder = StateGraph(Sum).add_node("send", send, cache_policy=CachePolicy()).add_edge(START, "send")
+    graph = builder.compile(cache=InMemoryCache())
+    asked = [await hitl.run(graph, '{"text": "one"}') for _ in range(2)]
+    for each in asked:
+        done = await hitl.run(graph, each.state.answer(each.state.interrupts[0], True))
+        assert done.output == '{"text":"one","total":3,"is_sent":true}', done
 
 
 async def test_a_cache_spares_a_task_of_an_entrypoint() -> None:

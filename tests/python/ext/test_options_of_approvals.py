@@ -12,6 +12,7 @@ from langchain_core.tools import tool
 from pydantic_ai import Agent, CallDeferred
 
 import hitl
+from hitl.ext.gating import GateOptions, read_approvals
 from hitl.ext.openai_agents import as_agent
 from tests.python.ext import langgraph_runs, pydantic_ai_runs
 
@@ -53,12 +54,18 @@ async def test_an_option_that_is_none_lets_nobody_approve(make: Any) -> None:
         ({"pay": ["group:finance"]}, "approvals= of pay: the options are a dict, got list"),
         ({"pay": {"approvers": "group:finance"}}, "approvers takes a list of names, got the str"),
         ({"pay": {"expires_in": "1h"}}, "approvals= of pay: expires_in must be seconds"),
+        ({"pay": {"allowed_decisions": None}}, "approvals= of pay: allowed_decisions takes a list of approve, "),
         (["pay"], "approvals= is a dict of options by tool, got list"),
     ],
 )
 def test_what_an_agent_is_served_with_is_read_before_it_is_served(approvals: Any, error: str) -> None:
     with pytest.raises(TypeError, match=error):
         as_agent(OpenAIAgent(name="payer"), approvals=approvals)
+
+
+def test_names_that_can_be_read_once_are_those_of_every_question() -> None:
+    said = {"pay": GateOptions(approvers=iter(["ada"]), allowed_decisions=(each for each in ("approve", "reject")))}
+    assert read_approvals(said) == {"pay": {"approvers": ("ada",), "allowed_decisions": ("approve", "reject")}}
 
 
 async def test_a_call_that_somebody_else_makes_is_answered_by_those_who_may() -> None:

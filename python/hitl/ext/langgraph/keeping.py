@@ -140,26 +140,13 @@ class PastTurns:
             unmade = []
             kept, *wire = item
             with reading("langgraph"):
-                self.messages = [*self.messages[: kept["after"]], *map(_kept_message, wire)]
+                self.messages = [*self.messages[: kept["after"]], *(message_from_wire(decode(each)) for each in wire)]
                 self.checkpoints = {ns: from_wire(decode(each)) for ns, each in kept["checkpoints"].items()}
         self.messages += from_chats(unmade)
         self.has_checkpoint = bool(state) and bool(self.checkpoints)
         """Whether a graph has had it, so that it goes on from a checkpoint."""
         if (root := self.checkpoints.get("")) is not None and MESSAGES in root["channel_versions"]:
             root["channel_values"][MESSAGES] = self.messages
-
-
-def _kept_message(kept: dict[str, Any]) -> BaseMessage:
-    """A message of an earlier turn. What a tool has given to nodes beside its words is JSON where its class is gone:
-    a conversation outlives the code that it began with."""
-    try:
-        return message_from_wire(decode(kept))
-    except ValueError:
-        if "artifact" not in kept["data"]:
-            raise
-    bare = {name: value for name, value in kept["data"].items() if name != "artifact"}
-    message = message_from_wire(decode({**kept, "data": bare}))
-    return message.model_copy(update={"artifact": kept["data"]["artifact"]})
 
 
 def turn_of(

@@ -124,7 +124,8 @@ class _Body:
 
         outcome: dict[str, Any] = {}
         try:
-            writes = await _cached(task)
+            # What has begun goes on, whatever was put there while it waited.
+            writes = await _cached(task) if self._turn.order.is_live else None
             if writes is None:
                 await until_answered(self._turn, run, dict(known), task.input, approvals)
                 writes = [(channel, value) for channel, value in task.writes if channel != RESUME]

@@ -59,6 +59,19 @@ fn a_commit_of_a_server_that_compares_nothing_is_one_statement() {
 }
 
 #[test]
+fn places_that_one_number_has_no_room_for_take_further_numbers_though_some_before_them_are_free() {
+    let told = |place| {
+        let mut changes = of(written());
+        changes.entries[0].told = Some(place);
+        statements(&changes)[0]
+    };
+    let most = writing::MOST_NUMBERED;
+    let one = told(most) - told(most - 1);
+    assert!(one > 0);
+    assert_eq!([told(0), told(most - 1), told(2 * most - 1), told(2 * most)], [1, 1, 1 + one, 1 + 2 * one]);
+}
+
+#[test]
 fn each_guard_has_the_places_of_what_comes_into_it() {
     for guard in GUARDS {
         assert!(Places::of(guard).is_some(), "{guard}");
