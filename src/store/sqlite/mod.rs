@@ -18,6 +18,7 @@ mod lock;
 mod log;
 mod migrations;
 mod names;
+mod notices;
 mod outbox;
 mod path;
 mod queue;

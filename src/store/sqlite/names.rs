@@ -11,9 +11,14 @@ use std::fs::Metadata;
 use std::io::{Error, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use super::lock::Lock;
+use super::lock::{Access, Lock};
+use super::notices::Notices;
 use super::path::with_suffix;
+
+/// How long the names of a server's files are taken for theirs where the system tells of no change.
+const LOOK_AFTER: Duration = Duration::from_secs(1);
 
 /// Which file it is, whatever its name: the device, and its number there.
 pub(super) type FileId = (u64, u64);
@@ -23,6 +28,7 @@ pub(super) struct NamedFiles {
     file: NamedFile,
     log: NamedFile,
     lock: NamedFile,
+    notices: Option<Notices>,
 }
 
 struct NamedFile {
@@ -40,22 +46,37 @@ impl NamedFiles {
             file: named(lock.path().to_owned(), "file"),
             log: named(with_suffix(lock.path(), "-wal"), "log (-wal)"),
             lock: NamedFile { id: lock.file_id(), ..named(with_suffix(lock.path(), ".lock"), "lock") },
+            // A user has some hundred of them, too few for each run without a server.
+            notices: (lock.access() == Access::Server).then(|| Notices::new(LOOK_AFTER)).flatten(),
         }
     }
 
     /// Whether they are what has their names.
-    pub(super) fn check(&self) -> Result<(), String> {
-        self.check_but_log().and_then(|()| self.log.check())
+    pub(super) fn check(&mut self) -> Result<(), String> {
+        let Self { file, log, lock, notices } = self;
+        let files = [&*file, &*lock, &*log];
+        match notices {
+            None => check_all(files),
+            Some(notices) => {
+                if notices.is_quiet() {
+                    return Ok(());
+                }
+                notices.look(files.map(|file| file.path.as_path()), || check_all(files))
+            }
+        }
     }
 
     /// [`check`](Self::check), while no connection has to have the log open.
     pub(super) fn check_but_log(&self) -> Result<(), String> {
-        self.file.check().and_then(|()| self.lock.check())
+        check_all([&self.file, &self.lock])
     }
 
     /// A connection was opened anew, and has read.
     pub(super) fn log_opened(&mut self) {
         self.log.id = found(&self.log.path).ok().flatten();
+        if let Some(notices) = &mut self.notices {
+            notices.forget();
+        }
     }
 
     /// Whether what has the name of the log may be somebody else's.
@@ -72,6 +93,10 @@ impl NamedFile {
             Err(error) => Err(format!("the store's {} cannot be looked at: {error}", self.what)),
         }
     }
+}
+
+fn check_all<'f>(files: impl IntoIterator<Item = &'f NamedFile>) -> Result<(), String> {
+    files.into_iter().try_for_each(NamedFile::check)
 }
 
 /// What has the name.

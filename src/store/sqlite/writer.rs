@@ -144,7 +144,7 @@ impl Writer {
         };
         let mut ran = Vec::new();
         let begun = begun.map_err(|error| error.to_string());
-        match run_batch(&connection, &self.forms, limits, begun, next, &mut ran, &self.files) {
+        match run_batch(&connection, &self.forms, limits, begun, next, &mut ran, &mut self.files) {
             Ok(()) => {
                 self.connection = Some(connection);
                 if self.trouble.is_over() {
@@ -253,7 +253,7 @@ fn run_batch(
     begun: Result<(), String>,
     next: impl Fn() -> Option<Queued<WriterJob>>,
     ran: &mut Vec<Ran>,
-    files: &NamedFiles,
+    files: &mut NamedFiles,
 ) -> Result<(), NotWritten> {
     let began = Instant::now();
     let mut failed = begun.err();

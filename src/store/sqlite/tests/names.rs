@@ -47,6 +47,50 @@ async fn where_a_file_has_lost_its_name_nothing_is_acknowledged_until_it_has_it_
 }
 
 #[tokio::test]
+async fn nor_where_the_directory_that_they_are_in_was_moved_or_a_link_leads_to_another() {
+    let directory = tempfile::tempdir().unwrap();
+    let [above, link] = ["above", "link"].map(|name| directory.path().join(name));
+    fs::create_dir_all(above.join("store")).unwrap();
+    let store = open(&above.join("store").join("hitl.db"));
+    insert(&store, 1).await.unwrap();
+    fs::rename(&above, directory.path().join("away")).unwrap();
+    assert_eq!(insert(&store, 2).await, lost("file"));
+    fs::rename(directory.path().join("away"), &above).unwrap();
+    assert_eq!(insert(&store, 3).await, Ok(()));
+    store.close().await.unwrap();
+
+    std::os::unix::fs::symlink(&above, &link).unwrap();
+    let store = open(&link.join("store").join("hitl.db"));
+    insert(&store, 4).await.unwrap();
+    fs::remove_file(&link).unwrap();
+    // Nobody tells that.
+    let mut number = 4;
+    while insert(&store, number + 1).await.is_ok() {
+        number += 1;
+    }
+    assert_eq!(insert(&store, number + 1).await, lost("file"));
+    assert_eq!(count(&store).await, usize::try_from(number).unwrap() - 1);
+}
+
+#[tokio::test]
+async fn nor_where_a_file_is_replaced_again_and_again() {
+    for (suffix, what) in NAMES {
+        let (_directory, path) = place();
+        let store = open(&path);
+        let (named, away) = (with_suffix(&path, suffix), path.with_extension("away"));
+        for round in 0..50 {
+            insert(&store, 2 * round + 1).await.unwrap();
+            fs::rename(&named, &away).unwrap();
+            fs::write(&named, "another").unwrap();
+            assert_eq!(insert(&store, 2 * round + 2).await, lost(what));
+            fs::rename(&away, &named).unwrap();
+        }
+        insert(&store, 101).await.unwrap();
+        assert_eq!(count(&store).await, 51, "{what}");
+    }
+}
+
+#[tokio::test]
 async fn nor_where_one_was_removed() {
     for (suffix, what) in NAMES {
         let (_directory, path) = place();
