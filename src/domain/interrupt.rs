@@ -385,16 +385,44 @@ impl Interrupt {
 
     /// Whether both ask the same, of the same people: what was found about an answer of the one holds for the other.
     pub fn asks_the_same(&self, other: &Self) -> bool {
-        let question = |of: &Self| {
-            let (id, turn, at) = (of.interrupt_id, of.turn_id, of.created_at);
-            (id, turn, at, of.expires_at, of.allowed_decisions.clone())
-        };
-        question(self) == question(other)
-            && self.kind == other.kind
-            && self.payload == other.payload
-            && (&self.agent, &self.tool_source) == (&other.agent, &other.tool_source)
-            && (&self.approvers, &self.tool_approvers) == (&other.approvers, &other.tool_approvers)
-            && (&self.args_schema, &self.response_schema) == (&other.args_schema, &other.response_schema)
+        let Self {
+            interrupt_id,
+            session_id: _,
+            turn_id,
+            kind,
+            payload,
+            status: _,
+            message: _,
+            response_schema,
+            allowed_decisions,
+            tool_call_id: _,
+            agent,
+            rule: _,
+            args_digest: _,
+            created_at,
+            expires_at,
+            value: _,
+            resolved_by: _,
+            resolved_at: _,
+            metadata: _,
+            tool_source,
+            sent_by: _,
+            approvers,
+            rule_failed: _,
+            lets_run: _,
+            tool_approvers,
+            args_schema,
+            claimed_by: _,
+            claimed_until: _,
+            snoozed_by: _,
+            snoozed_until: _,
+        } = self;
+        (interrupt_id, turn_id, kind, payload) == (&other.interrupt_id, &other.turn_id, &other.kind, &other.payload)
+            && (created_at, expires_at) == (&other.created_at, &other.expires_at)
+            && (response_schema, args_schema) == (&other.response_schema, &other.args_schema)
+            && allowed_decisions == &other.allowed_decisions
+            && (agent, tool_source) == (&other.agent, &other.tool_source)
+            && (approvers, tool_approvers) == (&other.approvers, &other.tool_approvers)
     }
 
     /// Withdraws it; `None` when it is settled already.

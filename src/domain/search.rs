@@ -1,4 +1,4 @@
-//! `q`: interrupts that say something, whatever the case.
+//! `q`: sessions and interrupts that say something, whatever the case.
 
 use serde_json::Value;
 

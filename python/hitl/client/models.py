@@ -26,6 +26,7 @@ class Interrupt:
     sent_by: the name of the key that sent the message; None where nobody was asked for one.
     approvers: who alone may answer, names of keys and `group:<name>`; empty where whoever may answer at all may.
     rule_failed: which rules could not tell about the call, and why; None where each could.
+    tool_source: where the tool is from when it is not the agent's own, such as an MCP server.
     lets_run: the answer may let something run although the type does not say so: a hook or middleware asks.
     """
 
@@ -53,6 +54,7 @@ class Interrupt:
     snoozed_by: str | None = None
     snoozed_until: datetime | None = None
     sent_by: str | None = None
+    tool_source: str | None = None
     approvers: tuple[str, ...] = ()
     rule_failed: str | None = None
     lets_run: bool = False
@@ -86,6 +88,7 @@ class Interrupt:
             snoozed_by=data.get("snoozed_by"),
             snoozed_until=_time(data.get("snoozed_until")),
             sent_by=data.get("sent_by"),
+            tool_source=data.get("tool_source"),
             approvers=tuple(data.get("approvers", ())),
             rule_failed=data.get("rule_failed"),
             lets_run=data.get("lets_run", False),

@@ -1,4 +1,4 @@
-//! Claims: how a turn that has a journal comes to a worker.
+//! Turn claims: how a turn that has a journal comes to a worker.
 //!
 //! One transaction takes the turn over (whoever had it writes nothing any more), notes with which code, and reads what
 //! the worker needs. From inside that transaction on, answers find the turn ([`crate::engine::placement::live`]), so

@@ -241,7 +241,7 @@ struct Interrupt {
     response_schema: Option<Value>,
     /// For a tool approval: what may be decided.
     allowed_decisions: Option<Vec<DecisionKind>>,
-    /// For a tool approval: the model's id of the call.
+    /// For what is asked about a tool's call: the model's id of the call.
     tool_call_id: Option<String>,
     /// The name of the agent that asks.
     agent: Option<String>,

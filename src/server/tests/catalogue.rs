@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use crate::domain::scope::Scope;
-use crate::domain::status::Status;
+use crate::domain::status::{NoticeStatus, Status};
 use crate::domain::{Error, Timestamp};
 use crate::server::catalogue::{ALL, cause_of};
 
@@ -24,8 +24,10 @@ fn every_domain_error() -> Vec<Error> {
         Error::NothingToRetry,
         Error::OtherAgent(text()),
         Error::QueueFull,
+        Error::NoWorker,
         Error::ShuttingDown,
         Error::UnknownInterrupt(text()),
+        Error::UnknownGrant(text()),
         Error::UnknownKey(text()),
         Error::KeyExists(text()),
         Error::MissingScope(Scope::Read),
@@ -38,12 +40,16 @@ fn every_domain_error() -> Vec<Error> {
         Error::DuplicateAnswer(text()),
         Error::InvalidAnswer(Vec::new()),
         Error::InvalidRequest(Vec::new()),
+        Error::DuplicateMember(Vec::new()),
+        Error::NumberOutOfRange(Vec::new()),
         Error::IdempotencyKeyReused,
         Error::ValueTooLarge { size: 2, limit: 1 },
         Error::PayloadTooLarge { size: 2, limit: 1 },
         Error::InvalidPayload(text()),
         Error::InvalidSchema(text()),
         Error::WebhookRefused(text()),
+        Error::UnknownNotice(text()),
+        Error::NoticeNotFailed(NoticeStatus::Delivered),
         Error::NothingPending,
         Error::RunInterrupted,
         Error::AlreadyResumed,
@@ -51,10 +57,14 @@ fn every_domain_error() -> Vec<Error> {
         Error::ImportDisabled,
         Error::NothingToExport,
         Error::RunStateNewer { found: 2, known: 1, library: None },
+        Error::RunStateOtherAgent { of: text(), served: text() },
+        Error::RunStateUsed,
+        Error::RunStateKnown,
         Error::RunStateInvalid(text()),
         Error::StaleEpoch,
         Error::TurnNotOpen(None),
         Error::StoreUnavailable(text()),
+        Error::Unreadable(text()),
         Error::Internal(text()),
     ]
 }
@@ -70,7 +80,8 @@ fn every_domain_error_has_the_entry_of_its_code() {
 fn a_detail_without_blanks_is_the_text_of_the_error() {
     for error in every_domain_error() {
         let cause = cause_of(&error);
-        if !cause.detail.contains('<') && !matches!(error, Error::Internal(_) | Error::StoreUnavailable(_)) {
+        let is_for_the_log = matches!(error, Error::Internal(_) | Error::StoreUnavailable(_) | Error::Unreadable(_));
+        if !cause.detail.contains('<') && !is_for_the_log {
             assert_eq!(error.to_string(), cause.detail);
         }
     }

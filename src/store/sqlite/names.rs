@@ -13,8 +13,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use super::file_watch::FileWatch;
 use super::lock::{Access, Lock};
-use super::notices::Notices;
 use super::path::with_suffix;
 
 /// How long the names of a server's files are taken for theirs where the system tells of no change.
@@ -28,7 +28,7 @@ pub(super) struct NamedFiles {
     file: NamedFile,
     log: NamedFile,
     lock: NamedFile,
-    notices: Option<Notices>,
+    watch: Option<FileWatch>,
 }
 
 struct NamedFile {
@@ -47,21 +47,21 @@ impl NamedFiles {
             log: named(with_suffix(lock.path(), "-wal"), "log (-wal)"),
             lock: NamedFile { id: lock.file_id(), ..named(with_suffix(lock.path(), ".lock"), "lock") },
             // A user has some hundred of them, too few for each run without a server.
-            notices: (lock.access() == Access::Server).then(|| Notices::new(LOOK_AFTER)).flatten(),
+            watch: (lock.access() == Access::Server).then(|| FileWatch::new(LOOK_AFTER)).flatten(),
         }
     }
 
     /// Whether they are what has their names.
     pub(super) fn check(&mut self) -> Result<(), String> {
-        let Self { file, log, lock, notices } = self;
+        let Self { file, log, lock, watch } = self;
         let files = [&*file, &*lock, &*log];
-        match notices {
+        match watch {
             None => check_all(files),
-            Some(notices) => {
-                if notices.is_quiet() {
+            Some(watch) => {
+                if watch.is_quiet() {
                     return Ok(());
                 }
-                notices.look(files.map(|file| file.path.as_path()), || check_all(files))
+                watch.look(files.map(|file| file.path.as_path()), || check_all(files))
             }
         }
     }
@@ -74,8 +74,8 @@ impl NamedFiles {
     /// A connection was opened anew, and has read.
     pub(super) fn log_opened(&mut self) {
         self.log.id = found(&self.log.path).ok().flatten();
-        if let Some(notices) = &mut self.notices {
-            notices.forget();
+        if let Some(watch) = &mut self.watch {
+            watch.forget();
         }
     }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -14,7 +15,8 @@ from schemathesis import GenerationMode
 from schemathesis.core.parameters import ParameterLocation
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
-from hitl import _core
+from hitl import _core, client
+from hitl.runs.interrupts import Interrupt
 from tests.python.support.api import Api, ok
 from tests.python.support.served import Served
 
@@ -181,3 +183,13 @@ def test_whatever_is_sent_about_keys_is_answered_as_described(
         assert response.status_code != 401 or path == "/sign-in", response.text
 
     answered()
+
+
+def test_an_interrupt_has_for_python_what_its_record_has(api: Api) -> None:
+    record = set(ok(api.get("/openapi.json"))["components"]["schemas"]["Interrupt"]["properties"])
+    assert record - {field.name for field in fields(client.Interrupt)} == set()
+    # A run without a server has neither keys nor people who claim.
+    for_servers = {"sent_by", "claimed_by", "claimed_until", "snoozed_by", "snoozed_until"}
+    of_run = {field.name for field in fields(Interrupt)} - {"_record"}
+    assert record - for_servers - of_run == {"interrupt_id"}
+    assert of_run - record == {"id"}

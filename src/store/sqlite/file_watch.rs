@@ -6,24 +6,24 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-pub(super) struct Notices {
-    notices: system::Notices,
+pub(super) struct FileWatch {
+    changes: system::Changes,
     /// When the files were last seen to have their names; `None` where they had not.
     seen: Option<Instant>,
     /// How long that counts where nothing is told.
     look_after: Duration,
 }
 
-impl Notices {
+impl FileWatch {
     /// Of nothing yet. `None` where the system has none, or has given away as many as it may: then each time has to be looked.
     pub(super) fn new(look_after: Duration) -> Option<Self> {
-        system::Notices::new().map(|notices| Self { notices, seen: None, look_after })
+        system::Changes::new().map(|changes| Self { changes, seen: None, look_after })
     }
 
     /// Whether there is no reason to look.
     pub(super) fn is_quiet(&mut self) -> bool {
-        let is_noticed = self.notices.has_come();
-        !is_noticed && self.seen.is_some_and(|seen| seen.elapsed() < self.look_after)
+        let is_changed = self.changes.were_told();
+        !is_changed && self.seen.is_some_and(|seen| seen.elapsed() < self.look_after)
     }
 
     /// There are other files than those that were seen.
@@ -38,7 +38,7 @@ impl Notices {
         paths: impl IntoIterator<Item = &'p Path>,
         look: impl FnOnce() -> Result<(), String>,
     ) -> Result<(), String> {
-        let is_watched = paths.into_iter().fold(true, |is_watched, path| self.notices.watch(path) && is_watched);
+        let is_watched = paths.into_iter().fold(true, |is_watched, path| self.changes.watch(path) && is_watched);
         let outcome = look();
         self.seen = (is_watched && outcome.is_ok()).then(Instant::now);
         outcome
@@ -54,9 +54,9 @@ mod system {
     use rustix::io::{Errno, read};
 
     /// A descriptor that can be read once something has happened to what is watched.
-    pub(super) struct Notices(OwnedFd);
+    pub(super) struct Changes(OwnedFd);
 
-    impl Notices {
+    impl Changes {
         pub(super) fn new() -> Option<Self> {
             inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok().map(Self)
         }
@@ -69,7 +69,7 @@ mod system {
         }
 
         /// Whether something was told since it was last asked, as far as one read goes: what is left is told the next time.
-        pub(super) fn has_come(&self) -> bool {
+        pub(super) fn were_told(&self) -> bool {
             let mut events = [0; 4096];
             !matches!(read(&self.0, &mut events), Err(Errno::AGAIN))
         }
@@ -80,9 +80,9 @@ mod system {
 mod system {
     use std::path::Path;
 
-    pub(super) enum Notices {}
+    pub(super) enum Changes {}
 
-    impl Notices {
+    impl Changes {
         pub(super) fn new() -> Option<Self> {
             None
         }
@@ -91,7 +91,7 @@ mod system {
             match *self {}
         }
 
-        pub(super) fn has_come(&self) -> bool {
+        pub(super) fn were_told(&self) -> bool {
             match *self {}
         }
     }
@@ -113,27 +113,27 @@ mod tests {
         let loses: [&dyn Fn() -> std::io::Result<()>; 3] = [&moved, &removed, &replaced];
         for lose in loses {
             fs::write(&file, "").unwrap();
-            let mut notices = Notices::new(Duration::MAX).unwrap();
-            assert!(!notices.is_quiet(), "nothing was seen yet");
-            notices.look([file.as_path()], || Ok(())).unwrap();
+            let mut watch = FileWatch::new(Duration::MAX).unwrap();
+            assert!(!watch.is_quiet(), "nothing was seen yet");
+            watch.look([file.as_path()], || Ok(())).unwrap();
             fs::write(&file, "as often as it likes").unwrap();
-            assert!(notices.is_quiet());
+            assert!(watch.is_quiet());
             lose().unwrap();
-            assert!(!notices.is_quiet());
+            assert!(!watch.is_quiet());
         }
     }
 
     #[test]
     fn what_could_not_be_watched_or_has_not_its_name_is_looked_at_each_time() {
         let directory = tempfile::tempdir().unwrap();
-        let mut notices = Notices::new(Duration::MAX).unwrap();
-        notices.look([directory.path().join("none").as_path()], || Ok(())).unwrap();
-        assert!(!notices.is_quiet());
-        notices.look([directory.path()], || Err("it has not".to_owned())).unwrap_err();
-        assert!(!notices.is_quiet());
-        notices.look([directory.path()], || Ok(())).unwrap();
-        assert!(notices.is_quiet());
-        notices.forget();
-        assert!(!notices.is_quiet());
+        let mut watch = FileWatch::new(Duration::MAX).unwrap();
+        watch.look([directory.path().join("none").as_path()], || Ok(())).unwrap();
+        assert!(!watch.is_quiet());
+        watch.look([directory.path()], || Err("it has not".to_owned())).unwrap_err();
+        assert!(!watch.is_quiet());
+        watch.look([directory.path()], || Ok(())).unwrap();
+        assert!(watch.is_quiet());
+        watch.forget();
+        assert!(!watch.is_quiet());
     }
 }
