@@ -34,6 +34,7 @@ use access::keyring::Keyring;
 use journal::JournalState;
 use journal::host::{ServerHost, TurnHost};
 use placement::Placement;
+use placement::live::LiveSnapshot;
 use ports::deliver::Deliver;
 use ports::dispatch::Dispatch;
 use ports::held::Held;
@@ -185,6 +186,16 @@ impl Engine {
     /// Whether turns are run here: else they are written for whichever server runs them.
     fn runs_turns(&self) -> bool {
         self.settings.workers > 0
+    }
+
+    /// What is known of a turn that is at a worker.
+    ///
+    /// # Errors
+    /// [`Error::TurnNotOpen`] where it is not. Of a server that has let go of all of them nobody can say that: they go on
+    /// elsewhere, and are told [`Error::StaleEpoch`].
+    fn standing(&self, turn: TurnId, epoch: u64) -> Result<LiveSnapshot, Error> {
+        let none = || if self.stopped.is_cancelled() { Error::StaleEpoch } else { Error::TurnNotOpen(None) };
+        self.placement.standing(turn, epoch).ok_or_else(none)
     }
 
     fn is_stopping(&self) -> bool {

@@ -260,7 +260,7 @@ impl Supervisor {
     pub fn kill_workers(&self) {
         self.gives_turns.send_replace(false);
         for worker in self.pool.alive().iter().filter(|worker| worker.can_be_killed()) {
-            worker.kill();
+            worker.cut_off();
         }
     }
 

@@ -39,6 +39,8 @@ pub enum Gone {
     Silent,
     /// It broke the protocol.
     Protocol(Violation),
+    /// Its server does not reach the store, and killed it: another server may have its turns.
+    CutOff,
 }
 
 impl Gone {
@@ -48,6 +50,7 @@ impl Gone {
             Self::Exited => Lost::Exited { message: Failure::worker_exited().message },
             Self::Silent => Lost::Silent,
             Self::Protocol(violation) => violation.lost(),
+            Self::CutOff => Lost::Unstored { message: "the store was not reached".to_owned() },
         }
     }
 }
@@ -158,6 +161,13 @@ impl Worker {
     pub fn kill(&self) {
         self.body.kill();
         self.channel.close();
+    }
+
+    /// Kills the process because its server does not reach the store.
+    pub fn cut_off(&self) {
+        // Where it is gone for another reason, it stays gone for that.
+        let _ = self.gone.set(Gone::CutOff);
+        self.kill();
     }
 
     /// Lets the process end by itself, and kills it when it does not.

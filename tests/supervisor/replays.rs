@@ -72,6 +72,21 @@ async fn a_turn_goes_on_after_its_worker_was_killed() {
 }
 
 #[tokio::test]
+async fn no_worker_is_to_blame_for_being_killed_because_the_store_was_not_reached() {
+    let world = World::processes().await;
+    let (mut turn, interrupt, _) = standing(&world).await;
+    world.supervisor.kill_workers();
+    // By the time that this is told, the store may be there again.
+    world.supervisor.go_on();
+    assert!(matches!(turn.next().await, Said::Lost(Lost::Unstored { .. })));
+    world.start_again(&turn, "pid_and_ask");
+    assert_eq!(turn.next().await, Said::Replayed(Vec::new()));
+    world.answer(&turn, interrupt, json!("blue"));
+    assert!(rest(turn).await.1.ends_with(" blue"));
+    world.shut_down().await;
+}
+
+#[tokio::test]
 async fn an_agent_that_has_changed_is_told_what_does_not_fit() {
     let world = World::processes().await;
     let (mut turn, ..) = standing(&world).await;

@@ -107,7 +107,7 @@ impl Engine {
         epoch: u64,
         records: Vec<Record>,
     ) -> Result<AppendResults, Error> {
-        let standing = self.placement.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
+        let standing = self.standing(turn, epoch)?;
         let is_at_work = records.iter().any(|record| !matches!(record, Record::Waiting { .. }));
         if is_at_work && (standing.is_paused || standing.is_held) {
             self.placement.go_on(turn, epoch);
@@ -148,7 +148,7 @@ impl Engine {
         looked: Arc<RecordsPrecheck>,
         mark: Arc<Mutex<Option<Mark>>>,
     ) -> Result<AppendAttempt<AppendResults>, Error> {
-        let standing = self.placement.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
+        let standing = self.standing(turn, epoch)?;
         let (session, can_replay) = (standing.session, self.placement.runtime()?.replay);
         let engine = Arc::clone(self);
         faults::at(Point::EngineAppend);

@@ -166,7 +166,7 @@ impl Engine {
     /// # Errors
     /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
     pub async fn turn_lost(self: &Arc<Self>, turn: TurnId, epoch: u64, lost: Lost) -> Result<(), Error> {
-        let standing = self.placement.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
+        let standing = self.standing(turn, epoch)?;
         faults::at(Point::EngineLost);
         if let Lost::Violation { message } = lost {
             return self.turn_failed(turn, epoch, Failure::new("worker_protocol", message)).await;

@@ -27,7 +27,7 @@ impl Engine {
     /// # Errors
     /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
     pub async fn turn_replayed(self: &Arc<Self>, turn: TurnId, epoch: u64, warnings: Vec<String>) -> Result<(), Error> {
-        let standing = self.placement.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
+        let standing = self.standing(turn, epoch)?;
         faults::at(Point::EngineReplayed);
         self.placement.replayed(turn, epoch);
         if standing.is_replay() {
@@ -100,7 +100,7 @@ impl Engine {
         epoch: u64,
         said: Arc<(ChatMessage, Vec<ChatMessage>)>,
     ) -> Result<(), Error> {
-        let standing = self.placement.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
+        let standing = self.standing(turn, epoch)?;
         let (session_id, worked) = (standing.session, standing.worked);
         let engine = Arc::clone(self);
         faults::at(Point::EngineEnd);
@@ -139,7 +139,7 @@ impl Engine {
     }
 
     async fn fail_once(self: &Arc<Self>, turn: TurnId, epoch: u64, failure: Failure) -> Result<(), Error> {
-        let standing = self.placement.standing(turn, epoch).ok_or(Error::TurnNotOpen(None))?;
+        let standing = self.standing(turn, epoch)?;
         let (session_id, worked) = (standing.session, standing.worked);
         let others = self.codes_elsewhere(&failure).await?;
         let engine = Arc::clone(self);

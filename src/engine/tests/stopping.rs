@@ -66,9 +66,11 @@ async fn what_is_still_at_work_is_left_for_the_next_server(fixture: Fixture) {
     let order = world.begin().await;
     world.step(&order, "a").await.unwrap();
     world.engine.shut_down(Duration::ZERO).await.unwrap();
-    assert_eq!(world.step(&order, "late").await, Err(Error::TurnNotOpen(None)));
+    // It is not over, which would have the agent cancelled.
+    assert_eq!(world.step(&order, "late").await, Err(Error::StaleEpoch));
+    assert_eq!(world.end(&order).await, Err(Error::StaleEpoch));
     let lost = crate::engine::ports::dispatch::Lost::Stopping;
-    assert_eq!(world.engine.turn_lost(order.turn, order.epoch, lost).await, Err(Error::TurnNotOpen(None)));
+    assert_eq!(world.engine.turn_lost(order.turn, order.epoch, lost).await, Err(Error::StaleEpoch));
     assert_eq!(world.status(order.session).await, Status::Running, "never an error");
     let world = world.crash().await;
     assert_eq!(journal_of(&world.order().await), "start step");

@@ -50,6 +50,11 @@ pub(crate) fn notice(number: u128, session: u128) -> Notice {
     Notice::new(Uuid::from_u128(number), session_id(session), None, event, &webhook(), &body, at(number as i64))
 }
 
+/// One whose time comes after so many milliseconds as its number says.
+pub(crate) fn due(number: u128, session: u128) -> Notice {
+    Notice { due_at: Some(at(number as i64)), ..notice(number, session) }
+}
+
 fn full() -> Notice {
     Notice {
         id: id(1, 3),

@@ -17,8 +17,9 @@ use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::BoxFuture;
 use crate::store::outbox::OutboxFigures;
 use crate::store::record::{Due, DueKind, PendingCount};
+use crate::store::rows::notices::{known_events, notice};
 use crate::store::rows::readable::without_nulls;
-use crate::store::rows::{self, Cells as _, notices::notice};
+use crate::store::rows::{self, Cells as _};
 use crate::store::shared::question::{Answer, StoreQuestion};
 use crate::store::signals::{HeldHere, OrphanedTurn, OthersSnapshot, TurnTaker};
 use crate::store::upkeep::{ReadyTurns, Sweep, Totals, Upkeep};
@@ -161,13 +162,13 @@ impl Upkeep for PostgresBackend {
         limit: usize,
     ) -> BoxFuture<'static, Result<Vec<Notice>, Error>> {
         let sql = format!("{} {}", sql!("outbox/select"), sql!("outbox/due"));
-        let call = SqlCall::new(sql, params![now.millis(), rows::count(limit), except]);
+        let call = SqlCall::new(sql, params![now.millis(), rows::count(limit), except, known_events()]);
         self.list("outbox", call, |cells| Ok(notice(cells)?.1))
     }
 
     fn next_notice_at(&self, except: Vec<String>) -> BoxFuture<'static, Result<Option<Timestamp>, Error>> {
-        let next =
-            self.list("outbox", SqlCall::new(sql!("outbox/next_due"), params![except]), |cells| cells.time_or_none());
+        let call = SqlCall::new(sql!("outbox/next_due"), params![except, known_events()]);
+        let next = self.list("outbox", call, |cells| cells.time_or_none());
         Box::pin(async move { Ok(next.await?.into_iter().flatten().next()) })
     }
 

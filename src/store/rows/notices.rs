@@ -8,6 +8,11 @@ use crate::domain::notice::{Notice, NoticeId};
 use crate::domain::status::NoticeStatus;
 use crate::domain::{Error, InterruptId, SessionId};
 
+/// The events of which this version can send a notice. Of a later one there may be others, which are left to it.
+pub(in crate::store) fn known_events() -> Vec<String> {
+    EventName::ALL.into_iter().map(|name| name.as_str().to_owned()).collect()
+}
+
 /// A row of `outbox/select.sql` or `outbox/list.sql`: its place in order, and the notice.
 pub(in crate::store) fn notice(cells: &mut impl Cells) -> Result<(u64, Notice), Error> {
     let seq = cells.number()?;

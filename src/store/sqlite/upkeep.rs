@@ -11,6 +11,7 @@ use crate::domain::notice::Notice;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::outbox::OutboxFigures;
 use crate::store::record::{Due, DueKind, PendingCount};
+use crate::store::rows::notices::known_events;
 use crate::store::upkeep::{UpkeepReader, UpkeepWriter};
 
 impl UpkeepReader for Handle<'_> {
@@ -59,14 +60,14 @@ impl UpkeepReader for Handle<'_> {
 
     fn due_notices(&self, now: Timestamp, except: &[String], limit: usize) -> Result<Vec<Notice>, Error> {
         let sql = concat!(sql!("outbox/select"), sql!("outbox/due"));
-        let params = params![now.millis(), rows::count(limit), json!(except).to_string()];
+        let params =
+            params![now.millis(), rows::count(limit), json!(except).to_string(), json!(known_events()).to_string()];
         self.all("outbox", sql, params, |cells| Ok(notice(cells)?.1))
     }
 
     fn next_notice_at(&self, except: &[String]) -> Result<Option<Timestamp>, Error> {
-        Ok(self
-            .one("outbox", sql!("outbox/next_due"), [json!(except).to_string()], |cells| cells.time_or_none())?
-            .flatten())
+        let params = [json!(except).to_string(), json!(known_events()).to_string()];
+        Ok(self.one("outbox", sql!("outbox/next_due"), params, |cells| cells.time_or_none())?.flatten())
     }
 
     fn outbox_figures(&self) -> Result<OutboxFigures, Error> {

@@ -5,8 +5,9 @@ use crate::domain::audit::{Action, Deed};
 use crate::domain::session::Session;
 use crate::domain::turn::{Life, TurnState};
 use crate::store::contract::fixture::*;
+use crate::store::contract::outbox::due;
 use crate::store::record::Turn;
-use crate::store::shared::changes::{Changes, RowChange};
+use crate::store::shared::changes::{Changes, NoticeChange, RowChange};
 use crate::store::shared::question::StoreQuestion;
 use crate::store::signals::{OrphanedTurn, TurnTaker};
 use crate::store::upkeep::{Sweep, Upkeep};
@@ -76,4 +77,18 @@ async fn numbers_go_on_above_those_of_a_database_that_was_restored_elsewhere() {
     let new = commit(&store, Changes { events: vec![(event(1, "y"), at(0))], ..Changes::default() }).await;
     assert!(new[0] > old);
     assert_eq!(number(&store, StoreQuestion::LastEvent).await, new[0]);
+}
+
+#[tokio::test]
+async fn a_notice_that_this_version_cannot_read_is_left_to_a_later_one_and_keeps_no_other_from_being_due() {
+    let database = Database::new().await;
+    let store = database.store().await;
+    store_all(&store).await;
+    let notices = [1, 2, 3].map(|number| NoticeChange { notice: due(number, 1), seen: None });
+    commit(&store, Changes { notices: notices.into(), ..Changes::default() }).await;
+    database.execute("UPDATE hitl.outbox SET event = 'session.teleported' WHERE id::text LIKE '%1'").await;
+    database.execute("UPDATE hitl.outbox SET status = 'lost' WHERE id::text LIKE '%2'").await;
+    assert_eq!(store.next_notice_at(Vec::new()).await, Ok(Some(at(3))));
+    let found = store.due_notices(at(9), Vec::new(), 9).await.unwrap();
+    assert_eq!(found.iter().map(|notice| notice.due_at).collect::<Vec<_>>(), [Some(at(3))]);
 }

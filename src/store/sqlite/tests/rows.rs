@@ -7,6 +7,7 @@ use crate::domain::Error;
 use crate::domain::audit::{Action, Deed};
 use crate::store::about::About;
 use crate::store::contract::fixture::*;
+use crate::store::contract::outbox::due;
 use crate::store::query::{AuditQuery, InterruptQuery, SessionQuery};
 use crate::store::{Reader, Store, StoreExt};
 
@@ -267,4 +268,18 @@ async fn what_may_be_stored_may_be_audited() {
     // Also as a line of an export.
     let line = serde_json::json!(read[0]).to_string();
     assert_eq!(serde_json::from_str::<crate::domain::audit::AuditRow>(&line).unwrap(), read[0]);
+}
+
+#[tokio::test]
+async fn a_notice_that_this_version_cannot_read_keeps_no_other_one_from_being_due() {
+    let (_directory, path) = place();
+    let store = open(&path);
+    let notices = [1, 2, 3].map(|number| due(number, 1));
+    let stored = store.transact(about(1), move |tx| notices.iter().try_for_each(|notice| tx.insert_notice(notice)));
+    stored.await.unwrap();
+    change_rows(&path, "UPDATE outbox SET event = 'session.teleported' WHERE seq = 1");
+    change_rows(&path, "UPDATE outbox SET status = 'lost' WHERE seq = 2");
+    assert_eq!(store.upkeep().next_notice_at(Vec::new()).await, Ok(Some(at(3))));
+    let found = store.upkeep().due_notices(at(9), Vec::new(), 9).await.unwrap();
+    assert_eq!(found.iter().map(|notice| notice.due_at).collect::<Vec<_>>(), [Some(at(3))]);
 }
