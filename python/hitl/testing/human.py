@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from hitl.errors import HitlError
@@ -226,11 +226,14 @@ class Answer:
 
 def _with(human: Human, rule: Rule) -> Human:
     """With one rule more, whose answer can be sent: in the line that wrote it, and not where somebody is asked."""
+    from hitl import _core  # the plugin is a part of every run of pytest, and is quick to begin
+
     try:
-        json.dumps([rule.value, rule.edits], allow_nan=False)
+        value, edits = (json.loads(_core.to_json(given)) for given in (rule.value, rule.edits))
     except (TypeError, ValueError) as error:
         raise TypeError(f"an answer is a JSON value: {error}") from None
-    human.rules.append(rule)
+    # As a server has it, with which it is compared: a tuple is a list there.
+    human.rules.append(replace(rule, value=value, edits=edits))
     return human
 
 

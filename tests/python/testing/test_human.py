@@ -169,15 +169,30 @@ def test_every_decision_is_one_of_the_wire(person: Human, decide: Any, answer: A
         (lambda person: person.on_type(3), "human.on_type() takes a str, got 3"),
         (lambda person: person.on_question(STRATEGY), "human.on_question() takes a str, got {"),
         (lambda person: person.on("pay").approve(always="no"), "always is True or False, got 'no'"),
-        (lambda person: person.on("pay").respond(object()), "an answer is a JSON value: Object of type object"),
-        (lambda person: person.on("pay").edit(cents=float("nan")), "an answer is a JSON value: Out of range"),
-        (lambda person: person.on_type("color").answer({1}), "an answer is a JSON value: Object of type set"),
+        (
+            lambda person: person.on("pay").respond(object()),
+            "an answer is a JSON value: value.message is of type object",
+        ),
+        (lambda person: person.on("pay").edit(cents=float("nan")), "an answer is a JSON value: value.cents is NaN"),
+        (lambda person: person.on_type("color").answer({1}), "an answer is a JSON value: value is of type set"),
+        (
+            lambda person: person.on_type("color").answer({1: 2}),
+            "value has a key that is of type int; JSON keys are strings",
+        ),
+        (lambda person: person.on("pay").edit(to={1: 2}), "value.to has a key that is of type int"),
     ],
 )
 def test_a_rule_that_is_none_fails_in_the_line_that_writes_it(person: Human, mistake: Any, said: str) -> None:
     with pytest.raises(TypeError, match=re.escape(said)):
         mistake(person)
     assert person.rules == []
+
+
+def test_an_answer_is_as_a_server_has_it(person: Human) -> None:
+    person.on_type("color_picker").answer({"rgb": (255, 107, 107)})
+    prepared = person.prepare(custom())
+    assert prepared.value == {"rgb": [255, 107, 107]}
+    assert prepared.says({"rgb": [255, 107, 107]})
 
 
 def test_an_answer_that_the_agent_refused_is_not_given_again(person: Human) -> None:
