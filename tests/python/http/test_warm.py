@@ -5,8 +5,12 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
+import httpx2
 import pytest
 
 import hitl
@@ -43,6 +47,21 @@ sys.exit(3)
 """
 
 
+CUTS = """
+import atexit, socket, struct, sys
+
+listening = socket.create_server(("127.0.0.1", 0))
+print(f"http://127.0.0.1:{listening.getsockname()[1]}", flush=True)
+connection, _ = listening.accept()
+connection.recv(65536)
+connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+connection.close()
+import asyncio  # which takes a moment
+atexit.register(print, "its last words")
+sys.exit(7)
+"""
+
+
 def children(pid: int) -> list[int]:
     """What a process has started, by whichever of its threads."""
     tasks = Path(f"/proc/{pid}/task").iterdir()
@@ -63,6 +82,37 @@ def test_how_it_ended_is_told(forked: Served, number: signal.Signals, code: int)
     forked.signal(number)
     assert forked.wait() == code
     assert not forked.is_running
+
+
+def test_whoever_cannot_ask_it_is_told_how_it_ended(forked: Served) -> None:
+    forked.signal(signal.SIGSTOP)
+    with ThreadPoolExecutor(1) as somebody:
+        asked = somebody.submit(forked.api.post, "/sessions", {})
+        forked.signal(signal.SIGKILL)
+        error = asked.exception()
+    assert isinstance(error, httpx2.TransportError)
+    assert f"the server {forked.pid} at {forked.url} was ended by SIGKILL, and wrote:" in error.__notes__[0]
+
+
+class Cutting(Served):
+    """One that cuts the first connection, and ends a little later."""
+
+    @staticmethod
+    def command(agent: str, options: Mapping[str, Any]) -> list[str]:
+        return [sys.executable, "-c", CUTS]
+
+    @staticmethod
+    def quick_program(agent: str, options: Mapping[str, Any]) -> None:
+        return None
+
+
+def test_one_that_ends_a_little_later_than_its_connections_is_not_said_to_run() -> None:
+    with Cutting("none") as server:
+        with pytest.raises(httpx2.TransportError) as raised:
+            server.api.post("/sessions", {})
+        (note,) = raised.value.__notes__
+        assert f"the server {server.pid} at {server.url} has ended with 7, and wrote:" in note
+        assert note.endswith("its last words")
 
 
 def test_its_workers_end_with_it(forked: Served, gate: Gate) -> None:

@@ -23,7 +23,7 @@ ASKING_AT_ONCE = ("ask_all", "ask_whoever_is_first")
 class _Client(httpx2.Client):
     """Says beside an error of the connection what the server has to say."""
 
-    def __init__(self, explain: Callable[[], str] | None, **options: Any) -> None:
+    def __init__(self, explain: Callable[[bool], str] | None, **options: Any) -> None:
         super().__init__(**options)
         self._explain = explain
 
@@ -32,17 +32,19 @@ class _Client(httpx2.Client):
             return super().send(request, **options)
         except httpx2.TransportError as error:
             if self._explain is not None:
-                error.add_note(self._explain())
+                was_cut = not isinstance(error, httpx2.TimeoutException | httpx2.ConnectError)
+                error.add_note(self._explain(was_cut))
             raise
 
 
 class Api:
     """Requests to one server. What returns a `Response` checks nothing; what returns JSON has checked the status.
 
-    `explain`: says in what state the server is, for whoever reads that it could not be asked.
+    `explain`: says in what state the server is, for whoever reads that it could not be asked; whether a connection was
+    cut, as it is by a server that ends, is its argument.
     """
 
-    def __init__(self, url: str, *, api_key: str | None = None, explain: Callable[[], str] | None = None) -> None:
+    def __init__(self, url: str, *, api_key: str | None = None, explain: Callable[[bool], str] | None = None) -> None:
         headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
         # Plain HTTP; reading the list of authorities would take longer than many a test.
         self.http: httpx2.Client = _Client(

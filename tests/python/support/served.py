@@ -13,11 +13,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields
 from pathlib import Path
 from types import TracebackType
@@ -37,6 +39,8 @@ START = 240.0
 """Seconds a start may take on a busy machine."""
 STOP = 100.0
 """Seconds that the end may take there."""
+ENDING = 5.0
+"""Seconds for which one that has cut a connection is looked at, whether it ends."""
 
 Program = tuple[str, list[str]]
 """A module and its arguments: `python -m module` with these."""
@@ -195,9 +199,17 @@ class Served:
     def is_running(self) -> bool:
         return self._process.poll() is None
 
-    def _state(self) -> str:
+    def _state(self, was_cut: bool) -> str:
+        # The kernel closes the connections of a process before anybody can see that it has ended.
+        moment = ENDING if was_cut else 0.0
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(moment)
         code = self._process.poll()
-        state = "runs" if code is None else f"has ended with {code}"
+        if code is None:
+            state = f"runs, still {ENDING:g} s after a connection to it was cut" if was_cut else "runs"
+        else:
+            state = f"was ended by {signal.Signals(-code).name}" if code < 0 else f"has ended with {code}"
+            self._reader.join(moment)  # for its last words; a child of it may have the pipe for longer
         return "\n".join([f"the server {self.pid} at {self.url} {state}, and wrote:", *self.lines])
 
     @property
