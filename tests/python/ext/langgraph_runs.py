@@ -19,9 +19,10 @@ APPROVE = {"type": "approve"}
 
 
 class Says(BaseChatModel):
-    """A model that has each round of calls made, and then repeats what came of them."""
+    """A model that has each round of calls made, and then says its last words, or repeats what came of them."""
 
     rounds: list[Calls]
+    last: str | None = None
 
     @property
     def _llm_type(self) -> str:
@@ -37,6 +38,8 @@ class Says(BaseChatModel):
                 {"name": name, "args": args, "id": f"c{done}{n}"} for n, (name, args) in enumerate(self.rounds[done])
             ]
             message = AIMessage("", tool_calls=calls)
+        elif self.last is not None:
+            message = AIMessage(self.last)
         else:
             results = [message for message in messages if isinstance(message, ToolMessage)]
             said = sorted((each.tool_call_id, each.status, str(each.text)) for each in results)
@@ -45,8 +48,8 @@ class Says(BaseChatModel):
         return ChatResult(generations=[ChatGeneration(message=message)])
 
 
-def says(*rounds: Calls) -> Says:
-    return Says(rounds=list(rounds))
+def says(*rounds: Calls, last: str | None = None) -> Says:
+    return Says(rounds=list(rounds), last=last)
 
 
 class Timeless:

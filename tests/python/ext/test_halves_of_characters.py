@@ -11,15 +11,13 @@ from agents import Model, ModelResponse, Usage, function_tool
 from agents.testing import assistant_message, function_call
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
-from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
 from langchain_core.tools import tool
 from pydantic_ai import Agent, TextPart, ToolCallPart
 from pydantic_ai import ModelResponse as Response
 from pydantic_ai.models.function import FunctionModel
 
 import hitl
+from tests.python.ext.langgraph_runs import says
 
 ESCAPED = '{"path": "a\\ud83d"}'
 HALF = "a\ud83d"
@@ -50,20 +48,8 @@ def of_openai_agents(remove: Callable[[str], str], arguments: Any) -> Any:
 
 
 def of_langgraph(remove: Callable[[str], str], arguments: Any) -> Any:
-    class Says(BaseChatModel):
-        @property
-        def _llm_type(self) -> str:
-            return "scripted"
-
-        def bind_tools(self, tools: Any, **options: Any) -> Any:
-            return self
-
-        def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:
-            call = AIMessage("", tool_calls=[{"name": "remove", "args": arguments, "id": "c"}])
-            said = call if len(messages) == 1 else AIMessage(f"done {HALF}")
-            return ChatResult(generations=[ChatGeneration(message=said)])
-
-    return create_agent(Says(), [tool(remove)], middleware=[HumanInTheLoopMiddleware({"remove": True})], name="remover")
+    model = says([("remove", arguments)], last=f"done {HALF}")
+    return create_agent(model, [tool(remove)], middleware=[HumanInTheLoopMiddleware({"remove": True})], name="remover")
 
 
 @pytest.mark.parametrize(

@@ -105,16 +105,6 @@ async def _ask_decided(state: Any) -> None:
         memory_of(turn).given[call_place(call_id)] = given
 
 
-def outcome(value: Any) -> Any:
-    """What a step has come to, once a turn was told so."""
-    return value
-
-
-def is_like(value: Any, error: Exception) -> bool:
-    """Whether it is right that what runs beside the turn raises this."""
-    return False
-
-
 @contextlib.contextmanager
 def person() -> Iterator[Callable[[Any], Any]]:
     """Whoever answers what a turn asks: the test."""

@@ -100,16 +100,6 @@ def _run_in_turn(self: Any, *args: Any, **options: Any) -> Any:
     return current_turn("an agent").run_sync("an agent", lambda: self.run(*args, **options))
 
 
-def outcome(value: Any) -> Any:
-    """What a step has come to, once a turn was told so."""
-    return value
-
-
-def is_like(value: Any, error: Exception) -> bool:
-    """Whether it is right that what runs beside the turn raises this."""
-    return False
-
-
 @contextlib.contextmanager
 def person() -> Iterator[Callable[[Any], Any]]:
     """Whoever answers what a turn asks: the test."""

@@ -119,16 +119,6 @@ def _going_on_or_beside(outcomes: dict[str, Any]) -> contextlib.AbstractContextM
     return contextlib.nullcontext() if place_var.get() is None else _going_on(outcomes)
 
 
-def outcome(value: Any) -> Any:
-    """What a step has come to, once a turn was told so."""
-    return value
-
-
-def is_like(value: Any, error: Exception) -> bool:
-    """Whether it is right that what runs beside the turn raises this."""
-    return False
-
-
 @contextlib.contextmanager
 def person() -> Iterator[Callable[[Any], Any]]:
     """Whoever answers what a turn asks: the test."""

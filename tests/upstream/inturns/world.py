@@ -20,8 +20,19 @@ _SECONDS = 50.0
 
 _run_step: Any = Turn.run_step
 
-camp: Any = None
-"""The module of the framework whose tests run."""
+
+def _as_it_is(value: Any) -> Any:
+    return value
+
+
+def _never(value: Any, error: Exception) -> bool:
+    return False
+
+
+_outcome: Callable[[Any], Any] = _as_it_is
+"""What a step has come to, once a turn was told so; `outcome` of the module of the framework whose tests run."""
+_is_like: Callable[[Any, Exception], bool] = _never
+"""Whether it is right that what runs beside the turn raises this; its `is_like`."""
 
 ran: list[str] = []
 """Paths of the steps whose bodies the turn itself has run since `forget`."""
@@ -54,7 +65,7 @@ async def _remembering(self: Turn, kind: str, name: str, body: Callable[[], Awai
         raise
     if not has_run:
         _remember(f"{kind} {name}", body, None, value)
-    return camp.outcome(value)
+    return _outcome(value)
 
 
 def _remember(title: str, body: Any, recorded: Exception | None, value: Any) -> None:
@@ -66,7 +77,7 @@ def _remember(title: str, body: Any, recorded: Exception | None, value: Any) -> 
     try:
         loop.run_until_complete(loop.create_task(asyncio.wait_for(_called(body), _SECONDS), context=context))
     except Exception as error:  # noqa: BLE001  (whatever it is, the journal has said what came of it)
-        if recorded is None and not camp.is_like(value, error):
+        if recorded is None and not _is_like(value, error):
             unlike.append(f"{title}: {type(error).__name__}: {error}")
     else:
         if recorded is not None:
@@ -82,7 +93,7 @@ async def _called(body: Any) -> None:
 
 
 def install(module: Any) -> None:
-    """Let every turn of this process remember."""
-    global camp
-    camp = module
+    """Let every turn of this process remember, for the tests of a framework."""
+    global _outcome, _is_like
+    _outcome, _is_like = getattr(module, "outcome", _as_it_is), getattr(module, "is_like", _never)
     Turn.run_step = _remembering  # type: ignore[method-assign, assignment]
