@@ -7,7 +7,7 @@ use std::time::{Duration, SystemTime};
 use futures_util::future::BoxFuture;
 
 use crate::domain::policy::{digest, file};
-use crate::engine::access::policy_file::{LoadedPolicy, PolicyError, PolicySource, RulesSource};
+use crate::engine::access::policy_file::{LoadedPolicy, PolicyError, PolicyFault, PolicySource, RulesSource};
 
 /// How often it is looked at. It is read each time: its text says whether it has changed, and it is small.
 const INTERVAL: Duration = Duration::from_millis(500);
@@ -16,24 +16,30 @@ const INTERVAL: Duration = Duration::from_millis(500);
 #[derive(Debug, PartialEq, Eq)]
 struct FileSnapshot {
     changed_at: Option<SystemTime>,
-    text: Result<String, String>,
-    is_missing: bool,
+    text: Result<String, (PolicyFault, String)>,
 }
 
 impl FileSnapshot {
     fn at(path: &Path) -> Self {
         let changed_at = std::fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
-        let text = std::fs::read_to_string(path);
-        let is_missing = text.as_ref().is_err_and(|error| error.kind() == ErrorKind::NotFound);
-        Self { changed_at, text: text.map_err(|error| error.to_string()), is_missing }
+        let text = std::fs::read_to_string(path).map_err(|error| (fault_of(&error), error.to_string()));
+        Self { changed_at, text }
     }
 
     fn read(&self, path: &Path) -> Result<LoadedPolicy, PolicyError> {
         let source = PolicySource::File(path.to_owned());
-        let refused = |why: String| PolicyError { from: source.clone(), why, is_missing: self.is_missing };
-        let text = self.text.as_deref().map_err(|why| refused(why.to_owned()))?;
-        let rules = file::read(text).map_err(|error| refused(error.to_string()))?;
+        let refused = |fault, why| PolicyError { from: source.clone(), why, fault };
+        let text = self.text.as_ref().map_err(|(fault, why)| refused(*fault, why.clone()))?;
+        let rules = file::read(text).map_err(|error| refused(PolicyFault::Rules, error.to_string()))?;
         Ok(LoadedPolicy { rules, digest: digest(text), source })
+    }
+}
+
+fn fault_of(error: &std::io::Error) -> PolicyFault {
+    match error.kind() {
+        ErrorKind::NotFound => PolicyFault::Missing,
+        ErrorKind::PermissionDenied => PolicyFault::Forbidden,
+        _ => PolicyFault::NoText,
     }
 }
 
@@ -116,17 +122,21 @@ mod tests {
         FileSnapshot {
             changed_at: Some(SystemTime::UNIX_EPOCH + Duration::from_secs(changed)),
             text: Ok(text.to_owned()),
-            is_missing: false,
         }
     }
 
     #[test]
-    fn a_file_that_is_missing_is_not_told_what_a_rule_looks_like() {
+    fn only_what_can_be_read_is_told_what_a_rule_looks_like() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("policy.toml");
         assert!(load(&path).unwrap_err().hint().contains("working directory"));
         std::fs::write(&path, "[[rule]]\nname = 1\n").unwrap();
         assert!(load(&path).unwrap_err().hint().contains("[[rule]]"));
+        assert!(load(directory.path()).unwrap_err().hint().contains("file of text"));
+        std::fs::write(&path, b"name = \"\xff\"").unwrap();
+        assert!(load(&path).unwrap_err().hint().contains("UTF-8"));
+        // Whoever runs the tests may be somebody who can read everything.
+        assert_eq!(fault_of(&ErrorKind::PermissionDenied.into()), PolicyFault::Forbidden);
     }
 
     #[test]

@@ -159,8 +159,12 @@ def _text(file: Path, hint: str) -> str:
     try:
         # Not as text: line ends that are changed are another policy, with another digest than that of the file.
         return file.read_bytes().decode("utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+    except PermissionError as error:
+        usage_error(f"cannot read {file}: {error}", "let this user read the file, and enter the directories above it")
+    except FileNotFoundError as error:
         usage_error(f"cannot read {file}: {error}", hint)
+    except (OSError, UnicodeDecodeError) as error:
+        usage_error(f"cannot read {file}: {error}", "a policy is a file of text, in UTF-8")
 
 
 def _unusable(file: Path, error: ValueError) -> NoReturn:

@@ -52,17 +52,36 @@ pub struct PolicyError {
     pub from: PolicySource,
     /// What is wrong; with the line where it is the text.
     pub why: String,
-    /// Whether it is a file that is not there.
-    pub is_missing: bool,
+    /// What of it is at fault.
+    pub fault: PolicyFault,
+}
+
+/// What of a policy is at fault: for what there is to do about it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PolicyFault {
+    /// Its file is not there.
+    Missing,
+    /// Its file is not for whoever reads it.
+    Forbidden,
+    /// What is there is no file of text.
+    NoText,
+    /// What it says.
+    Rules,
 }
 
 impl PolicyError {
     /// What to do about it.
     pub fn hint(&self) -> &'static str {
-        if self.is_missing {
-            return "a path is looked for from the working directory";
+        match self.fault {
+            PolicyFault::Missing => "a path is looked for from the working directory",
+            PolicyFault::Forbidden => {
+                "let the user that this runs as read the file, and enter the directories above it"
+            }
+            PolicyFault::NoText => "a policy is a file of text, in UTF-8",
+            PolicyFault::Rules => {
+                "a rule is [[rule]], and lines such as name = \"pay\", effect = \"ask\" (or allow, deny), tool = \"pay_*\""
+            }
         }
-        "a rule is [[rule]], and lines such as name = \"pay\", effect = \"ask\" (or allow, deny), tool = \"pay_*\""
     }
 }
 

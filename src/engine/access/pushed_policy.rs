@@ -8,7 +8,7 @@ use crate::domain::access::Actor;
 use crate::domain::audit::{Action, Deed};
 use crate::domain::policy::{CheckedPolicy, PolicyChange, PushedPolicy};
 use crate::engine::access::AccessControl;
-use crate::engine::access::policy_file::{LoadedPolicy, PolicyError, PolicySource};
+use crate::engine::access::policy_file::{LoadedPolicy, PolicyError, PolicyFault, PolicySource};
 use crate::store::about::About;
 use crate::store::{Store, StoreExt};
 
@@ -162,7 +162,7 @@ async fn load(pushed: &PushedPolicy) -> Result<Result<LoadedPolicy, PolicyError>
     let (pushed, source) = (pushed.clone(), PolicySource::Store);
     let read = move || match pushed.rules() {
         Ok(rules) => Ok(LoadedPolicy { rules, digest: pushed.digest, source }),
-        Err(why) => Err(PolicyError { from: source, why, is_missing: false }),
+        Err(why) => Err(PolicyError { from: source, why, fault: PolicyFault::Rules }),
     };
     tokio::task::spawn_blocking(read).await.map_err(|error| Error::Internal(error.to_string()))
 }

@@ -93,9 +93,9 @@ def test_what_is_removed_is_gone(hitl: Run, policy: Path, store: str) -> None:
     [
         (b"", "sqlite:x.db", "line 1: there are no rules"),
         (POLICY + b"[[rule]]\nname = 1\n", "sqlite:x.db", "line 8"),
-        (b"\xff", "sqlite:x.db", "cannot read"),
+        (b"\xff", "sqlite:x.db", "a policy is a file of text, in UTF-8"),
         (POLICY + b"#" * 1024 * 1024, "sqlite:x.db", "at most can be pushed"),
-        (None, "sqlite:x.db", "cannot read"),
+        (None, "sqlite:x.db", "looked for from the working directory"),
         (POLICY, None, "which store is not said"),
         (POLICY, "memory", "memory keeps no policy"),
         (POLICY, "redis:x", "unknown kind of store"),
