@@ -408,6 +408,10 @@ impl Supervisor {
         watching.abort();
         self.pool.gone(&worker);
         if self.spawner.is_none() {
+            // The thread itself says nothing of what it takes for the end of the server.
+            if !self.is_stopping() {
+                tracing::error!("the thread that runs the agent's turns is gone for good: start the program again");
+            }
             self.pool.close(LeaseError::NoWorker);
         }
         self.refill();

@@ -13,10 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import hitl
 from tests.python.support.api import Api, ok, problem, result, tool_results
 from tests.python.support.gate import Gate
 from tests.python.support.served import Served
 from tests.python.support.waiting import eventually
+from tests.python.unit import worker_agents
 
 if TYPE_CHECKING:
     from tests.python.http.conftest import Serve, SharedServers
@@ -322,3 +324,19 @@ def test_a_synchronous_agent_asks_from_its_thread(shared_servers: SharedServers,
     assert session["interrupts"][0]["payload"] == {"type": "question", "prompt": "what?"}
     ok(api.resume(session_id, session["interrupts"][0]["interrupt_id"], None))
     assert result(api.wait(session_id)) is None
+
+
+def test_a_program_whose_agent_can_run_no_more_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+    said = ""
+
+    def is_told() -> bool:
+        nonlocal said
+        said += "".join(capfd.readouterr())
+        return "the thread that runs the agent's turns is gone" in said
+
+    with hitl.Server(worker_agents.echo, port=0, store="memory") as server:
+        assert server._worker is not None
+        assert not is_told()
+        # As the server ends it, when it does not take what it is sent: the other end is closed.
+        server._worker.stop()
+        eventually(is_told, True)
