@@ -182,6 +182,11 @@ impl ChatMessage {
         image.into_iter().chain(self.attachments.iter().flatten().cloned()).collect()
     }
 
+    /// Whether it says nothing, whoever says it.
+    pub fn is_empty(&self) -> bool {
+        *self == Self { role: self.role, name: self.name.clone(), ..Self::default() }
+    }
+
     /// This message as JSON with its null members left out.
     pub fn without_nulls(&self) -> Value {
         match serde_json::to_value(self) {

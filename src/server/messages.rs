@@ -39,6 +39,10 @@ problems!(SendProblems: SESSION_NOT_FOUND, SESSION_DELETED, REQUEST_TIMEOUT, SES
     UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, DUPLICATE_MEMBER, NUMBER_OUT_OF_RANGE, WEBHOOK_REFUSED,
     IDEMPOTENCY_KEY_REUSED, QUEUE_FULL, NO_WORKER, TOO_MANY_WAITING, SHUTTING_DOWN, STORE_UNAVAILABLE);
 
+/// The members of a message, for messages.
+const KNOWN: &str = "role, content, reasoning, reasoning_details, tool_calls, tool_call_id, name, base64_image, attachments, \
+    user_params, webhook";
+
 /// List what a session remembers
 ///
 /// Null members are left out.
@@ -109,11 +113,15 @@ async fn send_message(
     Ok((StatusCode::ACCEPTED, [(LOCATION, format!("/sessions/{id}"))], Json(taken)).into_response())
 }
 
+/// What nobody knows is not heeded, but where nothing else is said: that is a message in the words of somebody else.
 fn read_message(body: Value) -> Result<(ChatMessage, Option<Webhook>), ServerError> {
     let mut reading = Reading::default();
     let mut members = reading.object(At::Body, body);
     let message = reading.message_of(At::Body, &mut members);
     let webhook = present(&mut members, "webhook");
     let webhook = webhook.map(|webhook| reading.webhook(At::Member(&At::Body, "webhook"), webhook));
+    if message.is_empty() {
+        reading.unknown(At::Body, &members, KNOWN);
+    }
     reading.finish((message, webhook))
 }

@@ -182,6 +182,13 @@ impl Reading {
         Some(name)
     }
 
+    /// Members that are left over, where nobody may say what is not `known`.
+    pub fn unknown(&mut self, at: At<'_>, members: &JsonObject, known: &str) {
+        for name in members.keys() {
+            self.wrong(At::Member(&at, name), "unknown_member", format!("unknown member; known here: {known}"));
+        }
+    }
+
     /// A chat message.
     pub fn message(&mut self, at: At<'_>, value: Value) -> ChatMessage {
         let mut members = self.object(at, value);
@@ -223,10 +230,7 @@ impl Reading {
             url: self.optional_text(at, &mut members, "url"),
             name: self.optional_text(at, &mut members, "name"),
         };
-        for name in members.keys() {
-            let msg = "unknown member; known here: media_type, data, url, name";
-            self.wrong(At::Member(&at, name), "unknown_member", msg);
-        }
+        self.unknown(at, &members, "media_type, data, url, name");
         for (member, must) in attachment.flaws() {
             match member {
                 // Said already.
@@ -272,10 +276,7 @@ impl Reading {
                 .map(|approvers| self.array(At::Member(&at, "approvers"), approvers, Self::text))
                 .unwrap_or_default(),
         };
-        for name in members.keys() {
-            let msg = "unknown member; known here: name, effect, tool, agent, when, reason, approvers";
-            self.wrong(At::Member(&at, name), "unknown_member", msg);
-        }
+        self.unknown(at, &members, "name, effect, tool, agent, when, reason, approvers");
         rule
     }
 

@@ -19,7 +19,7 @@ use super::body::read_json;
 use super::error::ServerError;
 use super::long_poll::Patience;
 use super::models::{NewSessionBody, SessionResponse, SessionStatus, SessionSummary};
-use super::params::{LONGEST_SEARCH, Query, SessionPath};
+use super::params::{LONGEST_SEARCH, Query, SessionPath, idempotency_key};
 use super::problems::problems;
 use super::reading::{At, Reading, present};
 use crate::domain::access::Actor;
@@ -51,8 +51,8 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
 
 problems!(CreateProblems: IMPORT_DISABLED, REQUEST_TIMEOUT, SESSION_EXISTS, BODY_TOO_LARGE,
     UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, DUPLICATE_MEMBER, NUMBER_OUT_OF_RANGE, WEBHOOK_REFUSED,
-    RUN_STATE_NEWER, RUN_STATE_INVALID, RUN_STATE_OTHER_AGENT, RUN_STATE_USED, RUN_STATE_KNOWN, TOO_MANY_SESSIONS,
-    SHUTTING_DOWN, STORE_UNAVAILABLE);
+    RUN_STATE_NEWER, RUN_STATE_INVALID, RUN_STATE_OTHER_AGENT, RUN_STATE_USED, RUN_STATE_KNOWN, IDEMPOTENCY_KEY_REUSED,
+    TOO_MANY_SESSIONS, SHUTTING_DOWN, STORE_UNAVAILABLE);
 problems!(ExportProblems: SESSION_NOT_FOUND, NOTHING_TO_EXPORT, SHUTTING_DOWN, STORE_UNAVAILABLE);
 problems!(CreateWithIdProblems: INVALID_SESSION_ID, CUSTOM_IDS_DISABLED, REQUEST_TIMEOUT, SESSION_EXISTS,
     BODY_TOO_LARGE, UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, DUPLICATE_MEMBER, NUMBER_OUT_OF_RANGE,
@@ -71,6 +71,10 @@ problems!(RetryProblems: SESSION_NOT_FOUND, NOTHING_TO_RETRY, OTHER_AGENT, SHUTT
 /// the decisions in it where its signature verifies; else what was decided and done is asked and done again. Rules and
 /// `run_state` need a key with the scope `admin`.
 #[utoipa::path(post, path = "/sessions", tag = "sessions", operation_id = "create_session",
+    params(
+        ("Idempotency-Key" = Option<String>, Header, pattern = "^[!-~]{1,255}$",
+            description = "The same key with the same body makes no other session for 24 hours: the first reply comes again. Each API key has its own."),
+    ),
     request_body = Option<NewSessionBody>,
     responses(
         (status = 201, description = "The new session: idle, or where the run stands that was imported.",
@@ -84,10 +88,12 @@ async fn create_session(
     headers: HeaderMap,
     body: Body,
 ) -> Result<Response, ServerError> {
-    let (new, run) = read_new(&app, &actor, &headers, body, true).await?;
+    let body = read_json(&headers, body, app.limits()).await?.unwrap_or(Value::Null);
+    let key = idempotency_key(&headers, &body)?;
+    let (new, run) = read_new(&app, &actor, body, true).await?;
     Ok(created(match run {
-        Some(run) => app.engine.import_run(run, actor).await?,
-        None => app.engine.create_session(new).await?,
+        Some(run) => app.engine.import_run(run, key, actor).await?,
+        None => app.engine.create_session(new, key, &actor).await?,
     }))
 }
 
@@ -116,7 +122,8 @@ async fn create_session_with_id(
     }
     let Path(id) = id.map_err(|_| Error::InvalidSessionId)?;
     id.parse::<SessionId>().map_err(|_| Error::InvalidSessionId)?;
-    let (new, _) = read_new(&app, &actor, &headers, body, false).await?;
+    let body = read_json(&headers, body, app.limits()).await?.unwrap_or(Value::Null);
+    let (new, _) = read_new(&app, &actor, body, false).await?;
     Ok(created(app.engine.create_session_with_id(&id, new).await?))
 }
 
@@ -272,13 +279,12 @@ async fn get_run_state(
 async fn read_new(
     app: &App,
     actor: &Actor,
-    headers: &HeaderMap,
-    body: Body,
+    body: Value,
     may_import: bool,
 ) -> Result<(NewSession, Option<Value>), ServerError> {
-    let Some(body) = read_json(headers, body, app.limits()).await?.filter(|body| !body.is_null()) else {
+    if body.is_null() {
         return Ok((NewSession::default(), None));
-    };
+    }
     let mut reading = Reading::default();
     let mut members = reading.object(At::Body, body);
     let (state, rules) = (present(&mut members, "state"), present(&mut members, "rules"));

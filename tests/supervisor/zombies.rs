@@ -10,6 +10,7 @@ use hitl::domain::message::ChatMessage;
 use hitl::domain::{SessionId, TurnId};
 use hitl::engine::Engine;
 use hitl::engine::settings::Settings;
+use hitl::engine::telling::view::NewSession;
 use hitl::store::{Store, StoreExt, open};
 use hitl::supervisor::Supervisor;
 use hitl::supervisor::settings::SupervisorSettings;
@@ -43,7 +44,7 @@ impl Server {
     /// Starts a turn of a new session: the turn, too.
     async fn turn(&self) -> (SessionId, TurnId) {
         let session =
-            self.engine.create_session(hitl::engine::telling::view::NewSession::default()).await.unwrap().session.id;
+            self.engine.create_session(NewSession::default(), None, &Actor::anyone()).await.unwrap().session.id;
         let message = ChatMessage { content: Some("zombie".to_owned()), ..ChatMessage::default() };
         self.engine.send_message(session, message, None, None, None, &Actor::anyone()).await.unwrap();
         (session, self.engine.session(session).await.unwrap().session.turn().unwrap())

@@ -112,20 +112,27 @@ def create_session(
     session_id: str | None = None,
     rules: Sequence[Mapping[str, Any]] | None = None,
     webhook: Mapping[str, Any] | None = None,
+    idempotency_key: str | None = None,
 ) -> Call[Session]:
     """A new session, idle, which starts with the messages of `state`.
 
     session_id: a UUID of one's own; the server takes it only with `--allow-custom-ids` (`MethodNotAllowed` else).
     rules: its own, before those of the server: `{"name", "effect", "tool", "agent"?, "when"?, "reason"?}`.
     webhook: told of what happens to the session: `{"url", "token"?, "include_messages"?, "events"?}`.
+    idempotency_key: asking again under the same key, as after a lost reply, makes no second session. It is for an id
+        that the server draws; with a `session_id` asking again is a `Conflict`.
     """
+    if session_id is not None and idempotency_key is not None:
+        raise ValueError(
+            "idempotency_key is for a session without session_id, under which there is one at the most anyway"
+        )
     body: dict[str, Any] = {} if state is None else {"state": [_message(message) for message in listed("state", state)]}
     if rules is not None:
         body["rules"] = [member("each of rules", rule) for rule in listed("rules", rules)]
     if webhook is not None:
         body["webhook"] = member("webhook", webhook)
     method, path = ("POST", "/sessions") if session_id is None else ("PUT", session_path(session_id))
-    return Call(method, path, _read_session, body=body)
+    return Call(method, path, _read_session, body=body, headers=_key(idempotency_key))
 
 
 def list_sessions(

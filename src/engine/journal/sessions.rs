@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use serde::Deserialize;
+use serde_json::{Value, json};
+
 use crate::domain::access::Actor;
 use crate::domain::audit::{Action, Deed};
 use crate::domain::interrupt::Interrupt;
@@ -11,15 +14,37 @@ use crate::domain::message::ChatMessage;
 use crate::domain::naming;
 use crate::domain::session::{self, Failure, Session};
 use crate::domain::status::Status;
-use crate::domain::{Error, InterruptId, SessionId};
+use crate::domain::{Error, InterruptId, SessionId, Timestamp};
+use crate::engine::journal::messages::{keep_reply, stored_reply};
 use crate::engine::journal::runs::note_left;
 use crate::engine::telling::bells::{Listener, SessionSnapshot};
-use crate::engine::telling::view::{NewSession, SessionView, Subscription, view, view_and_newest};
+use crate::engine::telling::view::{IdempotencyKey, NewSession, SessionView, Subscription, view, view_and_newest};
 use crate::engine::{Engine, clock, detached};
 use crate::faults::{self, Point};
 use crate::store::about::About;
 use crate::store::query::{InterruptQuery, Page, SessionQuery, TitledSession};
 use crate::store::{Reader, StoreExt, Transaction};
+
+/// Where the replies to those are kept who ask for a new session: each has keys of its own.
+pub(in crate::engine) fn making_scope(actor: &Actor) -> String {
+    match actor.name() {
+        Some(name) => format!("sessions/{name}"),
+        None => "sessions".to_owned(),
+    }
+}
+
+/// What is kept of the reply to a request for a new session.
+#[derive(Deserialize)]
+struct MadeSession {
+    session_id: SessionId,
+    at: Timestamp,
+}
+
+impl MadeSession {
+    fn read(reply: Value) -> Result<Self, Error> {
+        serde_json::from_value(reply).map_err(|error| Error::Unreadable(format!("a reply that was kept: {error}")))
+    }
+}
 
 /// Whether there is room for one more session.
 ///
@@ -33,12 +58,22 @@ pub(in crate::engine) fn check_room(tx: &dyn Transaction, max_sessions: Option<u
 }
 
 impl Engine {
-    /// A new session.
+    /// A new session for `actor`; with a `key` that it used before for the same request, what that came to.
     ///
     /// # Errors
-    /// [`Error::TooManySessions`], [`Error::WebhookRefused`], [`Error::ShuttingDown`].
-    pub async fn create_session(&self, new: NewSession) -> Result<SessionView, Error> {
-        self.insert_session(clock::session_id(), new).await
+    /// [`Error::TooManySessions`], [`Error::WebhookRefused`], [`Error::IdempotencyKeyReused`], [`Error::ShuttingDown`].
+    pub async fn create_session(
+        &self,
+        new: NewSession,
+        key: Option<IdempotencyKey>,
+        actor: &Actor,
+    ) -> Result<SessionView, Error> {
+        let scope = making_scope(actor);
+        let id = match &key {
+            Some(key) => clock::session_id_for(&scope, &key.key, self.now()),
+            None => clock::session_id(),
+        };
+        self.insert_session(id, new, scope, key).await
     }
 
     /// The same with the client's own id, as it wrote it. Whether ids may be chosen is looked at first, then the id,
@@ -52,10 +87,16 @@ impl Engine {
             return Err(Error::CustomIdsDisabled);
         }
         let id = id.parse().map_err(|_| Error::InvalidSessionId)?;
-        self.insert_session(id, new).await
+        self.insert_session(id, new, String::new(), None).await
     }
 
-    async fn insert_session(&self, id: SessionId, new: NewSession) -> Result<SessionView, Error> {
+    async fn insert_session(
+        &self,
+        id: SessionId,
+        new: NewSession,
+        scope: String,
+        key: Option<IdempotencyKey>,
+    ) -> Result<SessionView, Error> {
         if self.is_stopping() {
             return Err(Error::ShuttingDown);
         }
@@ -67,12 +108,20 @@ impl Engine {
         let max_sessions = self.settings.max_sessions;
         self.store
             .transact(About::Session(id), move |tx| {
+                let created = |session| SessionView { session, interrupts: Vec::new(), replay: None };
+                if let Some(reply) = stored_reply(tx, &scope, key.as_ref())? {
+                    let MadeSession { session_id: id, at } = MadeSession::read(reply)?;
+                    // As it was then: what has become of it since is not for everybody who may make one.
+                    return Ok(created(Session { id, created_at: at, updated_at: at, ..session.clone() }));
+                }
                 if tx.session(id)?.is_some() {
                     return Err(Error::SessionExists);
                 }
                 check_room(tx, max_sessions)?;
                 tx.insert_session(&session, &state)?;
-                Ok(SessionView { session: session.clone(), interrupts: Vec::new(), replay: None })
+                let made = json!({"session_id": session.id, "at": session.created_at});
+                keep_reply(tx, &scope, key.as_ref(), made, session.created_at)?;
+                Ok(created(session.clone()))
             })
             .await
     }

@@ -5,18 +5,19 @@
 
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::domain::access::Actor;
 use crate::domain::audit::{Action, Deed};
 use crate::domain::journal::Entry;
 use crate::domain::run_state::RunState;
 use crate::domain::{Error, SessionId, Timestamp, digest};
+use crate::engine::journal::messages::{keep_reply, stored_reply};
 use crate::engine::journal::runs::{export, insert, record_imported};
-use crate::engine::journal::sessions::check_room;
+use crate::engine::journal::sessions::{check_room, making_scope};
 use crate::engine::journal::turn_claims::WakeOutcome;
 use crate::engine::telling::after_commit::AfterCommit;
-use crate::engine::telling::view::{SessionView, view};
+use crate::engine::telling::view::{IdempotencyKey, SessionView, view, view_of};
 use crate::engine::{Engine, detached};
 use crate::store::about::About;
 use crate::store::carried::Carried;
@@ -63,12 +64,19 @@ impl Engine {
         Ok(document)
     }
 
-    /// Takes in the state of a run for `actor`: a new session, under the id that it had.
+    /// Takes in the state of a run for `actor`: a new session, under the id that it had. With a `key` that was used before
+    /// for the same request, the session as it is.
     ///
     /// # Errors
     /// [`Error::ImportDisabled`], [`Error::RunStateNewer`], [`Error::RunStateInvalid`], [`Error::RunStateOtherAgent`],
-    /// [`Error::RunStateUsed`], [`Error::RunStateKnown`], [`Error::SessionExists`], [`Error::TooManySessions`], [`Error::ShuttingDown`].
-    pub async fn import_run(self: &Arc<Self>, document: Value, actor: Actor) -> Result<SessionView, Error> {
+    /// [`Error::RunStateUsed`], [`Error::RunStateKnown`], [`Error::SessionExists`], [`Error::TooManySessions`],
+    /// [`Error::IdempotencyKeyReused`], [`Error::ShuttingDown`].
+    pub async fn import_run(
+        self: &Arc<Self>,
+        document: Value,
+        key: Option<IdempotencyKey>,
+        actor: Actor,
+    ) -> Result<SessionView, Error> {
         if !self.settings.allow_import {
             return Err(Error::ImportDisabled);
         }
@@ -89,8 +97,9 @@ impl Engine {
             .with("digest", taken);
         let engine = Arc::clone(self);
         let about = About::Session(state.session);
-        let imported =
-            self.store.transact(about, move |tx| engine.write_import(tx, &state, is_ours, deed.clone(), &actor));
+        let imported = self
+            .store
+            .transact(about, move |tx| engine.write_import(tx, &state, is_ours, deed.clone(), key.as_ref(), &actor));
         let engine = Arc::clone(self);
         detached(async move {
             let Imported { view, woken, after_commit } = imported.await?;
@@ -120,11 +129,19 @@ impl Engine {
         state: &RunState,
         is_ours: bool,
         deed: Deed,
+        key: Option<&IdempotencyKey>,
         actor: &Actor,
     ) -> Result<Imported, Error> {
         let now = tx.now();
-        if tx.session(state.session)?.is_some() {
-            return Err(Error::SessionExists);
+        let scope = making_scope(actor);
+        let is_said_again = stored_reply(tx, &scope, key)?.is_some();
+        match tx.session(state.session)? {
+            Some(session) if is_said_again => {
+                let view = view_of(tx, session)?;
+                return Ok(Imported { view, woken: None, after_commit: self.telling.after_commit() });
+            }
+            Some(_) => return Err(Error::SessionExists),
+            None => {}
         }
         let known = check_is_new(tx, state)?;
         if is_ours || known {
@@ -150,6 +167,7 @@ impl Engine {
             }
             _ => Some(self.wake(tx, &row, &self.settings.agent, now)?),
         };
+        keep_reply(tx, &scope, key, json!({"session_id": state.session, "at": now}), now)?;
         Ok(Imported { view: view(tx, state.session)?, woken, after_commit })
     }
 

@@ -376,7 +376,7 @@ async fn a_turn_that_waited_for_a_place_is_read_when_it_starts() {
     let working = world.begin().await;
     let state = vec![message("before")];
     let new = NewSession { state: state.clone(), ..NewSession::default() };
-    let waiting = world.engine.create_session(new).await.unwrap().session.id;
+    let waiting = world.engine.create_session(new, None, &Actor::anyone()).await.unwrap().session.id;
     world.send(waiting).await.unwrap();
     store.unreadable.store(true, Ordering::Relaxed);
     world.end(&working).await.unwrap();

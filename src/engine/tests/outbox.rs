@@ -136,7 +136,7 @@ async fn a_session_has_a_webhook_for_all_its_turns(fixture: Fixture) {
     let receiver = Receiver::new().await;
     let world = World::new(fixture, Settings { webhooks: Vec::new(), ..telling(&receiver) }).await;
     let new = NewSession { webhook: Some(webhook(&receiver, None)), ..NewSession::default() };
-    let session = world.engine.create_session(new).await.unwrap().session.id;
+    let session = world.engine.create_session(new, None, &Actor::anyone()).await.unwrap().session.id;
     for _ in 0..2 {
         world.send(session).await.unwrap();
         let order = world.order_of(session).await;
@@ -148,14 +148,14 @@ async fn a_session_has_a_webhook_for_all_its_turns(fixture: Fixture) {
     let private = Webhook { url: "http://10.0.0.1/".to_owned(), ..webhook(&receiver, None) };
     let strict = World::new(Fixture::memory(), settings()).await;
     let new = NewSession { webhook: Some(private), ..NewSession::default() };
-    assert!(matches!(strict.engine.create_session(new).await, Err(Error::WebhookRefused(_))));
+    assert!(matches!(strict.engine.create_session(new, None, &Actor::anyone()).await, Err(Error::WebhookRefused(_))));
 }
 
 async fn a_suspension_is_told_as_an_error_and_the_end_of_its_retry_as_idle(fixture: Fixture) {
     let receiver = Receiver::new().await;
     let world = World::new(fixture, Settings { webhooks: Vec::new(), ..telling(&receiver) }).await;
     let new = NewSession { webhook: Some(webhook(&receiver, None)), ..NewSession::default() };
-    let session = world.engine.create_session(new).await.unwrap().session.id;
+    let session = world.engine.create_session(new, None, &Actor::anyone()).await.unwrap().session.id;
     world.send(session).await.unwrap();
     let order = world.order_of(session).await;
     let away = Failure::new("model_unavailable", "ModelUnavailable: away");
@@ -171,7 +171,7 @@ async fn an_address_is_told_once_as_the_nearest_says(fixture: Fixture) {
     let (first, second) = (Receiver::new().await, Receiver::new().await);
     let world = World::new(fixture, telling(&first)).await;
     let new = NewSession { webhook: Some(webhook(&second, None)), ..NewSession::default() };
-    let session = world.engine.create_session(new).await.unwrap().session.id;
+    let session = world.engine.create_session(new, None, &Actor::anyone()).await.unwrap().session.id;
     let of_message = Webhook { include_messages: true, ..webhook(&first, None) };
     world.engine.send_message(session, message("go"), Some(of_message), None, None, &Actor::anyone()).await.unwrap();
     let order = world.order_of(session).await;
@@ -228,7 +228,7 @@ async fn a_receiver_that_hangs_does_not_hold_up_the_others(fixture: Fixture) {
     for number in 0..70 {
         let url = format!("{}&session={number}", hanging.url);
         let new = NewSession { webhook: Some(Webhook { url, ..webhook(&hanging, all()) }), ..NewSession::default() };
-        let session = world.engine.create_session(new).await.unwrap().session.id;
+        let session = world.engine.create_session(new, None, &Actor::anyone()).await.unwrap().session.id;
         world.send(session).await.unwrap();
     }
     assert_eq!(well.events(70).await, ["session.running"; 70]);

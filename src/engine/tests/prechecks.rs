@@ -161,7 +161,13 @@ async fn what_takes_no_time_to_look_at_is_looked_at_by_the_transaction(fixture: 
     assert_eq!(reads(), 1, "there is a rule with an expression");
     load(&world, rule(Effect::Ask, None));
     let rules = vec![rule(Effect::Ask, None)];
-    let session = world.engine.create_session(NewSession { rules, ..NewSession::default() }).await.unwrap().session.id;
+    let session = world
+        .engine
+        .create_session(NewSession { rules, ..NewSession::default() }, None, &Actor::anyone())
+        .await
+        .unwrap()
+        .session
+        .id;
     world.send(session).await.unwrap();
     let order = world.order_of(session).await;
     let fourth = asked(world.append(&order, vec![call(pay(1)), waiting(None, &[])]).await.unwrap())[0];
@@ -283,7 +289,13 @@ async fn a_question_is_looked_at_again_once_the_rules_are_others(fixture: Fixtur
 async fn the_rules_of_a_session_are_ready_when_it_asks(fixture: Fixture) {
     let world = World::new(fixture, settings()).await;
     let rules = vec![rule(Effect::Deny, Some("args.amount > 4"))];
-    let session = world.engine.create_session(NewSession { rules, ..NewSession::default() }).await.unwrap().session.id;
+    let session = world
+        .engine
+        .create_session(NewSession { rules, ..NewSession::default() }, None, &Actor::anyone())
+        .await
+        .unwrap()
+        .session
+        .id;
     world.send(session).await.unwrap();
     let order = world.order_of(session).await;
     world.append(&order, vec![call(pay(5)), question(1, None), waiting(Some(2), &[])]).await.unwrap();

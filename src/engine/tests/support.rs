@@ -17,7 +17,7 @@ use crate::domain::{Error, InterruptId, JsonObject, SessionId, Timestamp, TurnId
 use crate::engine::Engine;
 use crate::engine::ports::dispatch::{AppendResults, Appended, Delivery, Dispatch, Lost, Record, Runtime, TurnOrder};
 use crate::engine::settings::Settings;
-use crate::engine::telling::view::{Answer, Resumed};
+use crate::engine::telling::view::{Answer, NewSession, Resumed};
 use crate::store::about::About;
 use crate::store::clock::{Clock, WallClock};
 use crate::store::contract::fixture::Fixture;
@@ -149,7 +149,7 @@ impl World {
     }
 
     pub async fn session(&self) -> SessionId {
-        self.engine.create_session(crate::engine::telling::view::NewSession::default()).await.unwrap().session.id
+        self.engine.create_session(NewSession::default(), None, &Actor::anyone()).await.unwrap().session.id
     }
 
     /// A session that was made while the store took it.

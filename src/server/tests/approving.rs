@@ -151,7 +151,8 @@ async fn not_even_an_admin_approves_their_own() {
 async fn a_message_of_an_unknown_sender_is_for_an_admin() {
     let office = Office::new(true).await;
     // Sent before there were keys.
-    let session = office.client.engine.create_session(Default::default()).await.unwrap().session.id;
+    let session =
+        office.client.engine.create_session(Default::default(), None, &Actor::anyone()).await.unwrap().session.id;
     let message = crate::domain::message::ChatMessage {
         content: Some("ask delete_file".to_owned()),
         ..crate::domain::message::ChatMessage::default()

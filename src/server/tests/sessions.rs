@@ -148,6 +148,56 @@ async fn an_idempotency_key_starts_one_turn() {
 }
 
 #[tokio::test]
+async fn an_idempotency_key_makes_one_session() {
+    let client = Client::new().await;
+    let body = json!({"state": [{"content": "hi"}]});
+    let post = async |key: &str, body: &Value| {
+        client.send(Method::POST, "/sessions", &[("idempotency-key", key)], Some(body)).await
+    };
+    let made = post("k1", &body).await;
+    assert_eq!(made.status, StatusCode::CREATED);
+    let session = made.header("location").unwrap();
+    client.post(&format!("{session}/messages"), json!({"content": "hang"})).await;
+    let again = post("k1", &body).await;
+    assert_eq!((again.status, again.header("location")), (StatusCode::CREATED, Some(session)));
+    assert_eq!(again.json(), made.json(), "the first reply, whatever has become of the session");
+    assert_eq!(client.get("/sessions").await.json().as_array().unwrap().len(), 1);
+    let other = post("k1", &json!({})).await;
+    assert_eq!((other.status.as_u16(), other.code().as_str()), (422, "idempotency_key_reused"));
+    for made in [post("k2", &body).await, client.post("/sessions", body.clone()).await] {
+        assert_ne!(made.header("location"), Some(session));
+    }
+    assert_eq!(client.send(Method::DELETE, session, &[], None).await.status, StatusCode::NO_CONTENT);
+    assert_eq!(post("k1", &body).await.json(), made.json(), "it is not made a second time");
+    assert_eq!(client.get(session).await.code(), "session_not_found");
+    let refused = post("two words", &body).await;
+    assert_eq!(refused.places(), [(json!(["header", "Idempotency-Key"]), "invalid".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_message_of_unknown_members_alone_is_none() {
+    let client = Client::new().await;
+    let path = format!("{}/messages", client.session().await);
+    let cases = [
+        (json!({"message": "hi"}), vec!["message"]),
+        (json!({"role": "user", "text": "hi", "input": []}), vec!["input", "text"]),
+        (json!({"content": null, "message": {"content": "hi"}, "webhook": null}), vec!["message"]),
+    ];
+    for (body, unknown) in cases {
+        let refused = client.post(&path, body.clone()).await;
+        let mut named: Vec<String> = refused.places().into_iter().map(|(at, kind)| format!("{at} {kind}")).collect();
+        named.sort_unstable();
+        let unknown: Vec<String> =
+            unknown.into_iter().map(|name| format!("{} unknown_member", json!(["body", name]))).collect();
+        assert_eq!((refused.status.as_u16(), named), (422, unknown), "{body}");
+    }
+    let taken = client.post(&path, json!({"content": "hi", "message": "hi"})).await;
+    assert_eq!(taken.status, StatusCode::ACCEPTED, "beside a message what nobody knows is not heeded");
+    client.until(path.trim_end_matches("/messages"), "idle").await;
+    assert_eq!(client.post(&path, json!({})).await.status, StatusCode::ACCEPTED);
+}
+
+#[tokio::test]
 async fn what_was_said_to_a_session_is_not_said_to_the_next_one_of_its_id() {
     let client = with_custom_ids().await;
     let session = "/sessions/550e8400-e29b-41d4-a716-446655440000";
@@ -192,7 +242,7 @@ async fn what_is_no_uuid_is_no_session() {
             (Method::GET, "/events"),
         ] {
             let path = format!("/sessions/{id}{rest}");
-            let body = json!({"interrupt_id": "x", "value": null});
+            let body = json!({"interrupt_id": "x", "value": null, "content": "x"});
             let body = (rest == "/messages" || rest == "/resume").then_some(&body).filter(|_| method == Method::POST);
             let missing = client.send(method.clone(), &path, &[], body).await;
             assert_eq!(missing.code(), "session_not_found", "{method} {path}");

@@ -97,3 +97,18 @@ def test_a_server_that_is_away_at_the_first_message_is_waited_for(serve: Serve, 
     server.start()
     chat.expect("ONE")
     assert leave(chat) == 0
+
+
+def test_a_session_of_which_the_reply_was_lost_is_asked_for_under_the_same_key(serve: Serve, terminal: Open) -> None:
+    async def agent(turn: Turn) -> str:
+        return turn.text.upper()
+
+    server = serve(agent)
+    chat = terminal("chat", server.url)
+    chat.expect("> ")
+    server.replies_to_lose = 1
+    chat.send("one" + ENTER)
+    chat.expect("ONE")
+    assert leave(chat) == 0
+    first, again = (request.headers.get("idempotency-key") for request in server.sent("POST", "/sessions"))
+    assert first == again is not None

@@ -126,6 +126,8 @@ class FakeServer:
         self.requests: list[Request] = []
         self.sessions: dict[str, FakeSession] = {}
         self.overrides: dict[tuple[str, str], list[Answer]] = {}
+        self.replies_to_lose = 0
+        """So many of the next requests are carried out, and their connections cut in the place of a reply."""
         self.port = 0
         self._events: list[tuple[int, str, dict[str, Any]]] = []
         self._listeners: list[asyncio.Queue[tuple[int | None, str, dict[str, Any]] | None]] = []
@@ -258,7 +260,11 @@ class FakeServer:
                 if request.path.endswith("/events"):
                     await self._stream(request, writer)
                     return
-                _write(writer, await self._answer(request))
+                answer = await self._answer(request)
+                if self.replies_to_lose:
+                    self.replies_to_lose -= 1
+                    return
+                _write(writer, answer)
                 await writer.drain()
         except (ConnectionError, asyncio.IncompleteReadError):
             pass  # The client hung up, or a test cut the connection.

@@ -66,6 +66,15 @@ async def test_a_turn_from_message_to_response(connect: Connect) -> None:
         assert roles == ["user", "assistant"]
 
 
+async def test_a_session_is_asked_for_under_a_key(connect: Connect, server: FakeServer) -> None:
+    async with connect() as client:
+        await client.create_session(idempotency_key="k")
+        with pytest.raises(ValueError, match="idempotency_key is for a session without session_id"):
+            await client.create_session(session_id="s", idempotency_key="k")
+    (request,) = server.requests
+    assert request.headers["idempotency-key"] == "k"
+
+
 async def test_who_one_is(connect: Connect, server: FakeServer) -> None:
     ada = {"name": "ada", "scopes": ["read", "answer"], "groups": ["finance"], "max_body": 4096}
     server.override("GET", "/me", Answer(body={**ada, "authentication": True, "prevent_self_approval": True}))

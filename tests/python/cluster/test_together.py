@@ -102,6 +102,21 @@ def test_of_many_who_answer_at_once_at_both_servers_one_is_heard(warm: Pair) -> 
     assert result(warm.other.wait(session_id)) == [heard]
 
 
+def test_a_session_that_is_asked_for_at_both_servers_at_once_under_one_key_is_one(warm: Pair) -> None:
+    def make(asked: tuple[Api, int]) -> str:
+        api, number = asked
+        reply = api.post("/sessions", {}, idempotency_key=f"both-{number}")
+        assert reply.status_code == 201, reply.text
+        return reply.headers["Location"]
+
+    with ThreadPoolExecutor(8) as somebody:
+        for number in range(10):
+            made = somebody.map(make, [(warm.one, number), (warm.other, number)] * 4)
+            assert len(set(made)) == 1
+    again = warm.other.post("/sessions", {"state": []}, idempotency_key="both-9")
+    assert problem(again, 422)["code"] == "idempotency_key_reused"
+
+
 def test_a_session_is_cancelled_and_deleted_at_another_server(steps: Pair, tmp_path: Path) -> None:
     for number, end in enumerate((lambda it: ok(steps.other.post(f"/sessions/{it}/cancel")), steps.other.delete)):
         place = tmp_path / str(number)

@@ -101,7 +101,9 @@ class Chat:
                         return exit_codes.INTERRUPTED
                     if message is None:
                         return exit_codes.OK
-                session = await patiently(screen, client.create_session)
+                # With a key, asking again after a lost connection cannot make two sessions.
+                key = str(uuid4())
+                session = await patiently(screen, lambda: client.create_session(idempotency_key=key))
                 screen.name_session(url, session)
             async with Follower(client, session.session_id, screen) as follower:
                 conversation = cls(client, me, session, follower, screen, history)
