@@ -150,7 +150,7 @@ def project(bare: Bare) -> None:
     bare.run(bare.command("hitl"), "init", "mine")
     there = bare.empty / "mine"
     passed = bare.run(str(bare.python), "-m", "pytest", "-q", "-W", "error", cwd=there)
-    if "2 passed" not in passed:
+    if "3 passed" not in passed:
         raise AssertionError(passed)
     key = "a key of sixteen letters, at least"
     says = dict(re.findall(r'^ {6}(HITL_\w+): "?([^"$\n]+)"?$', (there / "compose.yaml").read_text(), re.MULTILINE))

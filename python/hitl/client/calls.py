@@ -120,7 +120,7 @@ def create_session(
     rules: its own, before those of the server: `{"name", "effect", "tool", "agent"?, "when"?, "reason"?}`.
     webhook: told of what happens to the session: `{"url", "token"?, "include_messages"?, "events"?}`.
     idempotency_key: asking again under the same key, as after a lost reply, makes no second session. It is for an id
-        that the server draws; with a `session_id` asking again is a `Conflict`.
+        that the server draws: with a `session_id`, where asking again is a `Conflict`, it is a `ValueError`.
     """
     if session_id is not None and idempotency_key is not None:
         raise ValueError(
