@@ -3,9 +3,10 @@
 use axum::http::Method;
 
 use super::ui;
-use crate::domain::Error;
 use crate::domain::access::Actor;
+use crate::domain::message::ChatMessage;
 use crate::domain::scope::Scope;
+use crate::domain::{Error, JsonObject};
 
 /// What a request has to show.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -87,6 +88,22 @@ pub fn need(method: &Method, route: Option<&str>) -> Need {
 /// [`Error::MissingScope`].
 pub fn may_tell(actor: &Actor, names_webhook: bool) -> Result<(), Error> {
     if names_webhook && !actor.may(Scope::Read) { Err(Error::MissingScope(Scope::Read)) } else { Ok(()) }
+}
+
+/// Members of a message's `user_params` in which an agent is brought a run from elsewhere
+/// (`python/hitl/ext/openai_agents/serving.py`).
+const BRINGS_A_RUN: [&str; 1] = ["openai_agents_state"];
+
+/// Who brings a run from elsewhere says which calls are made, though no model has asked for them.
+///
+/// # Errors
+/// [`Error::MissingScope`].
+pub fn may_bring(actor: &Actor, message: &ChatMessage) -> Result<(), Error> {
+    let brought = |params: &JsonObject| {
+        BRINGS_A_RUN.iter().any(|member| params.get(*member).is_some_and(|value| !value.is_null()))
+    };
+    let is_run = message.user_params.as_ref().is_some_and(brought);
+    if is_run && !actor.may(Scope::Admin) { Err(Error::MissingScope(Scope::Admin)) } else { Ok(()) }
 }
 
 #[cfg(test)]

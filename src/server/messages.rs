@@ -12,7 +12,7 @@ use serde_json::Value;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::access::may_tell;
+use super::access::{may_bring, may_tell};
 use super::app::{App, Asking, Shared};
 use super::auth::Pass;
 use super::body::read_json;
@@ -60,6 +60,7 @@ async fn list_messages(State(app): Shared, SessionPath(id): SessionPath) -> Resu
 /// Starts a turn and does not wait for it: get the session with `wait`, or listen to its events. With `wait` here the reply
 /// is the one that such a request would get, as soon as the turn asks, ends or fails; the key needs the scope `read`
 /// besides. Who hangs up, whose key is revoked, or who asked for a shorter `timeout` finds the turn at work all the same.
+/// A message that is a run from elsewhere, `message_of(state)` of `hitl.ext.openai_agents`, needs `admin`.
 #[utoipa::path(post, path = "/sessions/{session_id}/messages", tag = "messages", operation_id = "send_message",
     params(
         ("session_id" = SessionId, Path, description = "The session."),
@@ -101,6 +102,7 @@ async fn send_message(
     let key = idempotency_key(&headers, &body)?;
     let (message, webhook) = read_message(body)?;
     may_tell(&actor, webhook.is_some())?;
+    may_bring(&actor, &message)?;
     // Before the message: who is told that too many wait has sent nothing.
     let waiting = patience.map(|patience| app.waiting_permit(asking).map(|place| (patience, place))).transpose()?;
     // Before it too: what comes of it is heard, and nobody has to look.

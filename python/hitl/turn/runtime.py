@@ -110,6 +110,8 @@ class Turn:
         self.agent = agent
         self.sent_by = sent_by
         """The name of the key that sent the message, where a server knows."""
+        self.is_held = False
+        """Whether whoever holds the run has begun it, in a program: on a server anybody may have sent its message."""
         self.conversation: tuple[ChatMessage, ...] = ()
         """What was said before the turn, and the message that it answers."""
         self.context = context

@@ -201,6 +201,25 @@ async fn rules_and_runs_of_a_new_session_are_for_admins() {
 }
 
 #[tokio::test]
+async fn a_run_that_a_message_brings_is_for_admins() {
+    let client = Client::new().await;
+    let sender = key(&client, "sender", &[Scope::Read, Scope::Send, Scope::Answer]).await;
+    let admin = key(&client, "admin", &[Scope::Admin]).await;
+    let session = as_key(&client, &sender, Method::POST, "/sessions", None).await.json();
+    let path = format!("/sessions/{}/messages", session["session_id"].as_str().unwrap());
+    let send = async |secret: &str, params: Value| {
+        let body = json!({"content": "hello", "user_params": params});
+        as_key(&client, secret, Method::POST, &format!("{path}?wait=1"), Some(&body)).await
+    };
+    for run in [json!("{}"), json!({}), json!(0)] {
+        let refused = send(&sender, json!({"openai_agents_state": run})).await;
+        assert_eq!((refused.status.as_u16(), refused.code().as_str()), (403, "missing_scope"), "{run}");
+        assert_eq!(send(&admin, json!({"openai_agents_state": run})).await.status, StatusCode::OK);
+    }
+    assert_eq!(send(&sender, json!({"openai_agents_state": null, "customer": "ada"})).await.status, StatusCode::OK);
+}
+
+#[tokio::test]
 async fn a_key_is_made_shown_once_and_revoked() {
     let client = Client::new().await;
     let body = json!({"name": "ada", "scopes": ["admin"], "groups": ["finance"]});

@@ -25,7 +25,7 @@ from hitl.ext.openai_agents.runner import TurnAgentRunner
 from hitl.ext.turns import is_in_turn
 from hitl.messages import ChatMessage
 from hitl.turn.retrying import Retries, Transient, check_retries, is_transient
-from hitl.turn.runtime import current_turn
+from hitl.turn.runtime import Turn, current_turn
 
 Context = Callable[[Any], Any | Awaitable[Any]]
 """Makes the context of a run of what a turn began with: the ``context`` of ``hitl.run``, or else the message's
@@ -94,8 +94,9 @@ def as_agent(
 def message_of(state: RunState[Any] | str) -> ChatMessage:
     """The message that a session, or a run, goes on with from where a run of the SDK by itself was interrupted.
 
-    ``state``: as ``result.to_state()`` gives it, or its ``to_string()``. What it leaves undecided is asked. Its context
-    is not taken: ``as_agent(context=)`` makes one.
+    ``state``: as ``result.to_state()`` gives it, or its ``to_string()``. What it leaves undecided is asked; on a
+    server, where anybody may have written it, what it has decided is asked too. Its context is not taken:
+    ``as_agent(context=)`` makes one.
     """
     text = (
         state
@@ -105,6 +106,31 @@ def message_of(state: RunState[Any] | str) -> ChatMessage:
     kept = json.loads(text)
     original = kept.get("original_input")
     return ChatMessage.user_message(content=original if isinstance(original, str) else "", user_params={_STATE: text})
+
+
+async def _believed(turn: Turn, text: str) -> str:
+    """As much of a state of the SDK's as can be believed: all of it where whoever holds it runs it. What a server is
+    sent may say that everything was approved: what was decided is asked again."""
+
+    async def body() -> bool:
+        return turn.is_held
+
+    if await turn.run_step("policy", "decisions of the state", body, key=_STATE, past=True):
+        return text
+    return json.dumps(_undecided(json.loads(text)))
+
+
+def _undecided(kept: Any) -> Any:
+    """The JSON of a state, and of those of agents as tools in it, without what was decided: in its ``context`` that is
+    ``approvals``, and in newer releases more of such a name."""
+    if isinstance(kept, list):
+        return [_undecided(each) for each in kept]
+    if not isinstance(kept, dict):
+        return kept
+    said = kept.get("context")
+    if isinstance(said, dict):
+        kept = {**kept, "context": {name: each for name, each in said.items() if not name.endswith("approvals")}}
+    return {name: _undecided(each) for name, each in kept.items()}
 
 
 class OpenAIAgents:
@@ -159,7 +185,7 @@ class OpenAIAgents:
         agent, done = self.agent, False
         input: Any
         if taken is not None:
-            input = await RunState.from_string(self.agent, taken)
+            input = await RunState.from_string(self.agent, await _believed(turn, taken))
             options.pop("max_turns")
         elif self._session is not None:
             agent, input = self._speaker(state), [prompt_of(message)]
