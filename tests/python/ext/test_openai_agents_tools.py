@@ -93,6 +93,20 @@ async def test_calls_of_a_hosted_server_are_asked_about_with_all_others() -> Non
     assert {each["tool_source"] for each in run.requests} == {"mcp:library", None}
 
 
+async def test_arguments_that_two_readers_read_as_two_are_shown_to_the_letter_or_not_run() -> None:
+    twice = '{"title": "one", "more": {"pages": 1, "pages": 900}}'
+    effects: Effects = []
+    agent = reader([])
+    hosted = hosted_call("r1", "one").model_copy(update={"arguments": twice})
+    agent.model = Says([hosted])
+    (asked,) = (await hitl.run(agent, "go")).interrupts
+    assert asked.tool_args == {"arguments": twice}
+
+    agent = payer(effects, [("pay", '{"cents": 5, "cents": 900}')])
+    result = await hitl.run(agent, "go")
+    assert (result.status, result.interrupts, effects) == ("idle", [], [])
+
+
 async def test_code_that_decides_about_calls_of_a_hosted_server_is_asked_once() -> None:
     decided: list[str] = []
 

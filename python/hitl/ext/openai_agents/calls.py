@@ -167,12 +167,20 @@ def foreign_call(tool: FunctionTool, call_id: str, arguments: dict[str, Any]) ->
 
 
 def read_arguments(text: str) -> dict[str, Any] | None:
-    """Arguments as the model wrote them; None where they are no JSON object."""
+    """Arguments as the model wrote them; None where they are no JSON object, or one of which two readers read two: who
+    runs the call, the provider of a hosted tool say, may take the other of two members of one name."""
     try:
-        found = json.loads(text or "{}")
+        found = json.loads(text or "{}", object_pairs_hook=_each_once)
     except ValueError:
         return None
     return found if isinstance(found, dict) else None
+
+
+def _each_once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(members)
+    if len(made) < len(members):
+        raise ValueError("a member is there twice")
+    return made
 
 
 def as_text(value: Any) -> str:
