@@ -21,7 +21,7 @@ class Decision:
 
     Example:
         def small_sums(request: ApprovalRequest) -> Decision | None:
-            return Decision.approve() if request.tool_args["cents"] <= 1000 else None  # None: a person decides
+            return Decision.approve() if 0 < request.tool_args["cents"] <= 1000 else None  # None: a person decides
     """
 
     type: DecisionKind

@@ -52,6 +52,17 @@ def test_it_writes_a_project_and_says_what_to_do_next(hitl: Run, tmp_path: Path)
     assert "    cd some/where\n    pip install -r requirements.txt\n    pytest\n" in finished.stdout
 
 
+def test_what_its_policy_lets_run_has_two_ends(project: Path) -> None:
+    policy = (project / "policy.toml").read_text()
+
+    def decided(euros: int) -> str | None:
+        looks = _core.try_policy(policy, "refund", {"order": "A-1", "euros": euros})
+        return next((look["effect"] for look in looks if look["look"] == "decides"), None)
+
+    found = {euros: decided(euros) for euros in (-100_000, -1, 0, 1, 9, 10, 1000, 1001)}
+    assert found == {-100_000: None, -1: None, 0: None, 1: "allow", 9: "allow", 10: None, 1000: None, 1001: "deny"}
+
+
 @pytest.mark.parametrize(
     ("variables", "url"),
     [({}, "http://127.0.0.1:8000"), ({"HITL_HOST": "0.0.0.0", "HITL_PORT": "9000"}, "http://127.0.0.1:9000")],
