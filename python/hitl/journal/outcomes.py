@@ -12,13 +12,16 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from hitl import _core
 from hitl.errors import ResultNotStored, StepError
 from hitl.journal.codec import encode
 from hitl.journal.error_codec import encode_error, error_message
 from hitl.journal.inner_attachments import attachments_in, with_attachments
+
+OF_FRAMEWORKS: Final = frozenset({"langchain", "openai_agents", "pydantic_ai", "strands"})
+"""Members that an adapter (`hitl.ext`) keeps a call's outcome under, in the form of its framework."""
 
 _SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -54,10 +57,18 @@ def question(
 def result_of(answer: Any) -> dict[str, Any] | None:
     """The step's result that an answer stands for; None when the step is to run."""
     if answer["outcome"] == "done":
-        return {"value": encode(answer["result"])}
+        return {"value": encode(_as_said(answer["result"]))}
     if answer["outcome"] == "failed":
         return {"error": encode_error(StepError("StepFailed", answer["message"], "hitl"))}
     return None
+
+
+def _as_said(result: Any) -> Any:
+    """What a person says came of a call, as models read it. Never what an adapter has kept of one: that may say where a
+    graph goes on, and so have other calls made, which nobody has approved."""
+    if isinstance(result, dict) and not OF_FRAMEWORKS.isdisjoint(result):
+        return json.dumps(result, ensure_ascii=False)
+    return result
 
 
 def begun(journal: list[dict[str, Any]]) -> dict[str, list[int]]:

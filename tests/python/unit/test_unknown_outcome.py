@@ -1,5 +1,6 @@
 """hitl/journal/outcomes.py: a crash in the middle of a once step is for a person to judge."""
 
+import json
 from functools import partial
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 
 from hitl import step
 from hitl.errors import StepError
+from hitl.journal.outcomes import OF_FRAMEWORKS
 from hitl.turn.runtime import current_turn
 from tests.python.support.local import PENDING, LocalTurn
 from tests.python.unit.conditions import until, until_waiting
@@ -82,6 +84,15 @@ async def test_the_answer_is_the_result_or_lets_it_run(answer: Any, value: str, 
     runs.clear()
     assert (await replayed(agent, local.port.journal))[0] == value  # and that is what the journal says from then on
     assert runs == []
+
+
+@pytest.mark.parametrize("form", sorted(OF_FRAMEWORKS))
+async def test_it_is_never_what_an_adapter_has_kept_of_a_call(form: str) -> None:
+    """That may say where a graph goes on, and what it calls there."""
+    answer = {"outcome": "done", "result": {form: {"$langchain": "command", "value": {"goto": "tools"}}}}
+    got, local = await replayed(agent, await crashed(), lambda ask: answer)
+    assert got == json.dumps(answer["result"])
+    assert (await replayed(agent, local.port.journal))[0] == got
 
 
 async def test_or_it_is_its_failure() -> None:
