@@ -35,6 +35,8 @@ logger = logging.getLogger("hitl.mcp")
 
 Approval = bool | ApprovalPolicy
 _CONNECTION_CLOSED = -32000
+_MOST_PAGES = 1000
+"""Of a server's list of tools. One that never ends would take all memory, and the turn with it."""
 
 
 class MCPServerError(HitlError):
@@ -152,7 +154,7 @@ class MCPTools:
         async def ask(client: Client) -> list[dict[str, Any]]:
             tools = []
             cursor = None
-            while True:
+            for _ in range(_MOST_PAGES):
                 page = await client.list_tools(cursor=cursor)
                 for item in page.tools:
                     about = {"name": item.name, "description": item.description or "", "schema": item.input_schema}
@@ -160,6 +162,7 @@ class MCPTools:
                 cursor = page.next_cursor
                 if cursor is None:
                     return tools
+            raise MCPServerError(f"the list of tools of the MCP server {self.name} has more than {_MOST_PAGES} pages")
 
         listed: list[dict[str, Any]] = await self._connection(turn).use(ask)
         return listed

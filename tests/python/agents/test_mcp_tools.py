@@ -15,7 +15,7 @@ import anyio
 import httpx2
 import pytest
 from mcp import MCPError
-from mcp.types import CallToolResult
+from mcp.types import CallToolResult, ListToolsResult
 
 from hitl import ApprovalRequest, Attachment, Decision, MCPTools, ReActAgent, tool
 from hitl.testing import ScriptedChatClient
@@ -81,6 +81,21 @@ async def test_a_turn_gets_a_server_of_its_own_and_leaves_none_behind() -> None:
     _, told, _ = await run(source, [("read_all", {})])
     assert told == [""]
     assert not source._connections
+
+
+async def test_a_list_of_tools_without_an_end_is_an_error() -> None:
+    class Endless:
+        async def list_tools(self, cursor: str | None = None) -> ListToolsResult:
+            return ListToolsResult(tools=[], next_cursor="more")
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Any]:
+        yield Endless()
+
+    source = MCPTools(COMMAND, name="endless")
+    source._open = opened  # type: ignore[method-assign]
+    with pytest.raises(MCPServerError, match="the MCP server endless has more than 1000 pages"):
+        await run(source)
 
 
 async def test_several_blocks_and_errors_come_back_as_they_should() -> None:
