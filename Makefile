@@ -149,7 +149,7 @@ lint-python: $(SETUP)
 	$(IN_VENV) ruff format --check .
 	$(IN_VENV) mypy
 	$(IN_VENV) python -m tools.frameworks --types
-	$(IN_VENV) MYPYPATH=python stubtest hitl._core
+	$(IN_VENV) MYPYPATH=python stubtest --mypy-config-file tools/stubtest.ini hitl._core
 
 lint-ui: $(VENV)/.tools
 	$(BIN)/python tools/check_ui.py
