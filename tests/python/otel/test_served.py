@@ -237,13 +237,18 @@ def test_a_turn_that_is_cancelled_has_a_span_that_says_so(api: Api, receiver: Ot
     assert named(receiver.of(trace), "between").parent == turn.id
 
 
+def waits_of(receiver: OtlpReceiver, trace: str) -> list[SpanSeen]:
+    return [span for span in receiver.of(trace) if span.name == "wait tool_approval"]
+
+
 def test_a_rule_that_answers_is_named_as_a_person_is(receiver: OtlpReceiver, tmp_path: Path) -> None:
     policy = tmp_path / "policy.toml"
     policy.write_text('[[rule]]\nname = "deletes"\ntool = "delete"\neffect = "allow"\n')
     trace = a_trace()
     with Served(AGENT, environment=receiver.environment, otel=True, policy=policy) as server:
         assert server.api.wait(sent(server.api, "go", trace))["status"] == "idle"
-    waits = [span for span in receiver.of(trace) if span.name == "wait tool_approval"]
+        receiver.wait_for(lambda it: len(waits_of(it, trace)) >= 2, "waits")
+    waits = waits_of(receiver, trace)
     assert {span.attributes["gen_ai.tool.name"]: span.attributes["hitl.answered_by"] for span in waits} == {
         "size": "policy",
         "delete": "policy",
