@@ -32,6 +32,7 @@ from hitl.worker.child import run_child
 from hitl.worker.holding import HoldingMarks
 from hitl.worker.loading import load_agent
 from hitl.worker.loops import WorkerLoop
+from hitl.worker.pages import collapse
 from hitl.worker.rehearsal import rehearse
 
 _EXIT_IMPORT = 3
@@ -276,6 +277,7 @@ def main(arguments: list[str]) -> int:
         watching.before_forks()
     loop = WorkerLoop()
     gc.collect()
+    collapse()
     gc.freeze()  # a child's collector would otherwise write to, and so copy, every page that we share
     say(control, ready)
     Zygote(control, agent, code, loop).run()

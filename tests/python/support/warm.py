@@ -338,6 +338,8 @@ def _live(request: dict[str, Any]) -> int:
         os.setpgid(0, request["group"])
     # This process has done it for all; a second time it is half of what a zygote costs.
     zygote.rehearse = _rehearsed  # type: ignore[attr-defined]
+    # Its memory is for the most part this process's, and would be copied for a zygote that forks a few times.
+    zygote.collapse = _rehearsed  # type: ignore[attr-defined]
     # What tests have beside their agents is no part of an agent's code (`hitl.driver.code_version`).
     sys.modules["__main__"] = zygote
     for name in [name for name in sys.modules if name.partition(".")[0] == "tests"]:
