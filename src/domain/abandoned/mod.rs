@@ -1,5 +1,9 @@
 //! From a journal to what was done. Calls are found by the id that their entries carry; in a journal that was written
 //! before entries had it, by the tool's name, where that leaves no doubt.
+//!
+//! Steps of agents of other frameworks are named by keys, `~tool:c1`, and say nothing of tasks: a call is the one of the
+//! last message before it that has its id. Nodes of a graph, `~node:...`, are steps around what they do, and the
+//! conversation goes through them.
 
 use std::collections::HashMap;
 
@@ -11,6 +15,9 @@ use super::journal::{
 };
 use super::message::{ChatMessage, ToolCall};
 use super::{InterruptId, JsonObject};
+
+/// How the name of a step begins that is a node of a graph.
+const NODE: &str = "~node:";
 
 /// Where a step was asked for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -25,6 +32,21 @@ impl<'j> CallSite<'j> {
     fn of(path: &'j str) -> Self {
         let (scope, inner) = path.rsplit_once('/').unwrap_or(("", path));
         Self { scope, task: inner.split(['#', '~']).next().unwrap_or(inner) }
+    }
+
+    /// Whether a key of its own names the step that was asked for here, and no task does.
+    fn is_keyed(&self) -> bool {
+        self.task.is_empty()
+    }
+
+    /// The steps that it is inside of, without nodes of graphs.
+    fn around(&self) -> impl Iterator<Item = &'j str> {
+        self.scope.split('/').filter(|step| !step.is_empty() && !step.starts_with(NODE))
+    }
+
+    /// Whether both are named by keys, in the same conversation.
+    fn is_beside(&self, other: CallSite<'_>) -> bool {
+        self.is_keyed() && other.is_keyed() && self.around().eq(other.around())
     }
 
     /// Whether a task of `other` made this one, at whatever distance.
@@ -46,6 +68,12 @@ struct Reply<'j> {
     calls: Vec<ToolCall>,
 }
 
+impl Reply<'_> {
+    fn has(&self, call: &str) -> bool {
+        self.calls.iter().any(|other| other.id == call)
+    }
+}
+
 /// What a journal tells of one call, or of one step inside of a call.
 struct Trace<'j> {
     place: CallSite<'j>,
@@ -58,6 +86,8 @@ struct Trace<'j> {
     path: Option<&'j str>,
     has_begun: bool,
     asked: Option<InterruptId>,
+    /// The question whose answer is the call's result, of a call that does not run here.
+    put: Option<InterruptId>,
     outcome: Option<CallOutcome>,
     guardrails: usize,
 }
@@ -77,7 +107,8 @@ pub fn known(before: Option<&Abandoned>, message: &ChatMessage, journal: &[Recor
 /// What the models of a turn said and had done.
 fn replies(journal: &[RecordedEntry]) -> Vec<AbandonedReply> {
     let read = Read::of(journal);
-    let outermost: Vec<&Reply<'_>> = read.replies.iter().filter(|reply| reply.place.scope.is_empty()).collect();
+    let outermost: Vec<&Reply<'_>> =
+        read.replies.iter().filter(|reply| reply.place.around().next().is_none()).collect();
     outermost.iter().map(|reply| read.told(reply)).collect()
 }
 
@@ -107,6 +138,7 @@ impl<'j> Read<'j> {
                     if let Some(trace) = read.trace(step, index) {
                         trace.has_begun = true;
                         trace.path = Some(&step.path);
+                        trace.outcome = None; // it begins again, once what it asked is answered
                     }
                 }
                 Entry::Ask { step, interrupt_id } => {
@@ -114,6 +146,11 @@ impl<'j> Read<'j> {
                     if step.name == TOOL_APPROVAL && step.tool_call_id.is_some() {
                         let trace = read.trace_of_call(step, "", index);
                         trace.asked = Some(*interrupt_id);
+                    } else if let Some(id) = &step.tool_call_id
+                        && is_named(&step.path, "~ask:", id)
+                    {
+                        let trace = read.trace_of_call(step, "", index);
+                        trace.put = Some(*interrupt_id);
                     }
                 }
                 Entry::Step { step, result } => {
@@ -217,7 +254,14 @@ impl<'j> Read<'j> {
         id: Option<&'j str>,
         path: &'j str,
     ) -> &mut Trace<'j> {
+        let said = id.and_then(|id| {
+            let has_it = |reply: &&Reply<'_>| reply.place.is_beside(place) && reply.has(id);
+            self.replies.iter().rev().find(has_it).map(|reply| reply.index)
+        });
         let is_it = |trace: &Trace<'_>| match id {
+            Some(id) if place.is_keyed() => {
+                trace.id == Some(id) && trace.place.is_beside(place) && said.is_none_or(|said| trace.index > said)
+            }
             Some(id) => trace.place == place && trace.id == Some(id),
             None => trace.path == Some(path),
         };
@@ -231,6 +275,7 @@ impl<'j> Read<'j> {
                 path: id.is_none().then_some(path),
                 has_begun: false,
                 asked: None,
+                put: None,
                 outcome: None,
                 guardrails: 0,
             });
@@ -241,32 +286,40 @@ impl<'j> Read<'j> {
 
     /// A message of a model, with what came of its calls.
     fn told(&self, reply: &Reply<'j>) -> AbandonedReply {
-        let end = self.end_of(reply);
-        let belongs =
-            |trace: &&Trace<'_>| (reply.index..end).contains(&trace.index) && trace.place.is_below(reply.place);
-        let traces: Vec<&Trace<'_>> = self.traces.iter().filter(belongs).collect();
         let mut told = AbandonedReply {
             content: reply.content.clone(),
-            calls: reply.calls.iter().map(|call| self.called(call, &reply.calls, &traces)).collect(),
-            within: self.within(reply, end),
+            calls: reply.calls.iter().map(|call| self.called(call, reply)).collect(),
+            within: self.within(reply),
         };
         told.shorten(LONGEST);
         told
     }
 
-    /// Up to where the journal is about this message: the next one of the same conversation.
-    fn end_of(&self, reply: &Reply<'_>) -> usize {
-        let next = self.replies.iter().find(|next| next.index > reply.index && next.place == reply.place);
+    /// Up to where the journal is about this message: the next one of the same conversation. Where steps are named by
+    /// keys, about this call of it: the next one that has its id.
+    fn end_of(&self, reply: &Reply<'_>, call: &str) -> usize {
+        let is_next = |next: &&Reply<'_>| match reply.place.is_keyed() {
+            true => next.place.is_beside(reply.place) && next.has(call),
+            false => next.place == reply.place,
+        };
+        let next = self.replies.iter().filter(|next| next.index > reply.index).find(is_next);
         next.map_or(usize::MAX, |next| next.index)
     }
 
-    fn called(&self, call: &ToolCall, calls: &[ToolCall], traces: &[&Trace<'_>]) -> AbandonedCall {
+    fn called(&self, call: &ToolCall, reply: &Reply<'_>) -> AbandonedCall {
         let name = call.function.name.as_str();
+        let (is_keyed, end) = (reply.place.is_keyed(), self.end_of(reply, &call.id));
+        let belongs = |trace: &&Trace<'_>| {
+            let is_its = if is_keyed { trace.place.is_beside(reply.place) } else { trace.place.is_below(reply.place) };
+            is_its && (reply.index..end).contains(&trace.index)
+        };
+        let traces: Vec<&Trace<'_>> = self.traces.iter().filter(belongs).collect();
         let mut by_id = traces.iter().filter(|trace| trace.id == Some(call.id.as_str()));
         let found = match (by_id.next(), by_id.next()) {
             (Some(trace), None) => Ok(Some(*trace)),
             (Some(_), Some(_)) => Err(()),
-            (None, _) => by_name(call, calls, traces),
+            (None, _) if is_keyed => Ok(None), // they all have ids
+            (None, _) => by_name(call, &reply.calls, &traces),
         };
         let (outcome, edited, guardrails) = match found {
             Ok(Some(trace)) => self.came_of(trace),
@@ -291,6 +344,12 @@ impl<'j> Read<'j> {
             Some(Decision::Edit { args }) => Some(args.clone()),
             _ => None,
         };
+        match trace.put.map(|put| self.settled.get(&put)) {
+            Some(Some(Settled::Answered(value))) => return (CallOutcome::Responded((*value).clone()), edited, 0),
+            Some(Some(Settled::Expired)) => return (CallOutcome::Expired, edited, 0),
+            Some(None) => return (CallOutcome::Unfinished, edited, 0),
+            None => {}
+        }
         if let Some(outcome) = &trace.outcome {
             return (outcome.clone(), edited, trace.guardrails);
         }
@@ -307,23 +366,29 @@ impl<'j> Read<'j> {
     }
 
     /// What is known of the calls and steps inside of those calls of the message that came to no end.
-    fn within(&self, reply: &Reply<'_>, end: usize) -> Vec<AbandonedCall> {
+    fn within(&self, reply: &Reply<'_>) -> Vec<AbandonedCall> {
         let is_open = |scope: &str| {
             let mut outer = Some(scope);
             while let Some(path) = outer {
-                if self.over.contains(&path) {
+                if self.over.contains(&path) && !is_node(path) {
                     return false;
                 }
                 outer = path.rsplit_once('/').map(|(outer, _)| outer);
             }
             true
         };
+        let is_in = |trace: &Trace<'_>, root: &str, call: &ToolCall| {
+            let is_its = match reply.place.is_keyed() {
+                true => is_named(root, "~tool:", &call.id),
+                false => CallSite::of(root).is_below(reply.place),
+            };
+            is_its && (reply.index..self.end_of(reply, &call.id)).contains(&trace.index)
+        };
         let is_within = |trace: &&Trace<'_>| {
-            let root = trace.place.scope.split('/').next().unwrap_or_default();
-            (reply.index..end).contains(&trace.index)
-                && !trace.place.scope.is_empty()
-                && CallSite::of(root).is_below(reply.place)
+            let root = trace.place.around().next();
+            root.is_some_and(|root| reply.calls.iter().any(|call| is_in(trace, root, call)))
                 && is_open(trace.place.scope)
+                && !(trace.is_step && trace.path.is_some_and(|path| self.is_node_around(path)))
         };
         let told = |trace: &Trace<'_>| {
             let (outcome, edited, guardrails) = self.came_of(trace);
@@ -337,16 +402,32 @@ impl<'j> Read<'j> {
         known.filter(|call| call.outcome != CallOutcome::Unfinished && !call.name.is_empty()).collect()
     }
 
+    /// Whether a step is a node of a graph with steps of its own: those are what is told.
+    fn is_node_around(&self, path: &str) -> bool {
+        self.outer.contains(&path) && is_node(path)
+    }
+
     /// The call that a model inside of a call made, by its id.
     fn call_of(&self, trace: &Trace<'_>) -> Option<&ToolCall> {
         let id = trace.id?;
         let asked = self.replies.iter().rev().find(|reply| {
-            reply.index < trace.index
-                && trace.place.is_below(reply.place)
-                && reply.calls.iter().any(|call| call.id == id)
+            let is_its = trace.place.is_below(reply.place) || trace.place.is_beside(reply.place);
+            reply.index < trace.index && is_its && reply.has(id)
         });
         asked?.calls.iter().find(|call| call.id == id)
     }
+}
+
+/// Whether a step is a node of a graph.
+fn is_node(path: &str) -> bool {
+    path.rsplit('/').next().is_some_and(|step| step.starts_with(NODE))
+}
+
+/// Whether the last part of a path is a step with this kind of key, for the call (`keyed_step` in hitl/turn/places.py).
+fn is_named(path: &str, kind: &str, call: &str) -> bool {
+    let escaped = call.replace('%', "%25").replace('/', "%2F").replace('#', "%23");
+    let key = path.rsplit('/').next().and_then(|step| step.strip_prefix(kind));
+    key.and_then(|key| key.strip_prefix(&escaped)).is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
 }
 
 /// In a journal without ids: the steps of the tool are those of its calls in order where there are as many; else nobody

@@ -372,3 +372,69 @@ fn a_turn_that_has_ended_tells_what_it_did_like_any_other() {
     let told = journal.told();
     assert_eq!(journal.and(Entry::End { ending: Ending::Done }).told(), told);
 }
+
+#[test]
+fn steps_that_are_named_by_keys_are_those_of_the_last_message_with_their_call() {
+    let journal = Journal::new()
+        .said("~model:payer", &[PAY, ("c/2", "refund", "{}")])
+        .asked("~approval:c1", "c1", 1)
+        .ran("~tool:c%2F2", "refund", "c/2", json!("refunded"))
+        .answered(1, json!({"type": "edit", "args": {"cents": 3}}))
+        .began("~tool:c1", "pay", "c1")
+        .ran("~tool:c1", "pay", "c1", json!("paid 3"));
+    let calls = journal.calls();
+    let outcomes: Vec<_> = calls.iter().map(|call| call.outcome.clone()).collect();
+    assert_eq!(outcomes, [CallOutcome::Value(json!("paid 3")), CallOutcome::Value(json!("refunded"))]);
+    assert_eq!(json!(calls[0].edited), json!({"cents": 3}));
+    // Models use ids again, and an agent that was handed the conversation has another name.
+    let again = journal.said("~model:clerk", &[PAY]).asked("~approval:c1#2", "c1", 2);
+    let replies = again.told().unwrap().turns.remove(0).replies;
+    let outcomes: Vec<_> = replies.iter().map(|reply| reply.calls[0].outcome.clone()).collect();
+    assert_eq!(outcomes, [CallOutcome::Value(json!("paid 3")), CallOutcome::Undecided]);
+    let begun = again.began("~tool:c1#2", "pay", "c1").told().unwrap().turns.remove(0).replies;
+    assert_eq!(begun[1].calls[0].outcome, CallOutcome::Unknown);
+}
+
+#[test]
+fn a_conversation_goes_through_the_nodes_of_a_graph() {
+    let journal = Journal::new()
+        .said("~node:model:1/~model:payer", &[PAY])
+        .step(identity("~node:model:1", "step", "model", None), StepResult::Value(json!({"writes": []})))
+        .asked("~node:gate:2/~approval:c1", "c1", 1)
+        .answered(1, json!({"approved": true}))
+        .ran("~node:tools:3:0/~tool:c1#!2", "pay", "c1", json!("paid 5"));
+    assert_eq!(journal.outcomes(), [CallOutcome::Value(json!("paid 5"))]);
+}
+
+#[test]
+fn what_a_graph_in_a_tool_did_is_told_with_the_call_and_of_its_nodes_those_without_steps() {
+    let inside = "~node:tools:3:0/~tool:c1";
+    let node = |journal: Journal, path: &str, name: &str| {
+        journal.step(identity(path, "step", name, None), StepResult::Value(json!({"writes": []})))
+    };
+    let journal = Journal::new()
+        .said("~node:model:1/~model:boss", &[("c1", "clerk", "{}")])
+        .said(&format!("{inside}/~node:model:1/~model:clerk"), &[PAY]);
+    let journal = node(journal, &format!("{inside}/~node:model:1"), "model").ran(
+        &format!("{inside}/~node:tools:2/~tool:c1"),
+        "pay",
+        "c1",
+        json!("paid 5"),
+    );
+    let journal = node(journal, &format!("{inside}/~node:tools:2"), "tools");
+    let journal = node(journal, &format!("{inside}/~node:charge:3"), "charge");
+    let reply = journal.told().unwrap().turns.remove(0).replies.remove(0);
+    assert_eq!(reply.calls[0].outcome, CallOutcome::Unfinished);
+    let within: Vec<_> = reply.within.iter().map(|call| (call.name.as_str(), call.outcome.clone())).collect();
+    assert_eq!(within, [("pay", CallOutcome::Value(json!("paid 5"))), ("charge", CallOutcome::Finished)]);
+    assert_eq!(reply.within[0].arguments.as_deref(), Some(r#"{"cents": 5}"#));
+}
+
+#[test]
+fn of_a_call_that_runs_elsewhere_the_answer_is_its_result() {
+    let put = identity("~ask:c1", "interrupt", "external_call", Some("c1"));
+    let put = Entry::Ask { step: put, interrupt_id: InterruptId(Uuid::from_u128(1)) };
+    let asked = || Journal::new().said("~model:payer", &[PAY]).and(put.clone());
+    assert_eq!(asked().outcomes(), [CallOutcome::Unfinished]);
+    assert_eq!(asked().answered(1, json!("paid")).outcomes(), [CallOutcome::Responded(json!("paid"))]);
+}

@@ -79,11 +79,13 @@ def served(camp: str, isolation: str, ledger: Ledger, tmp_path_factory: pytest.T
         yield stack.enter_context(serve(camp, isolation, ledger.path, store))
 
 
-def serve(camp: str, isolation: str, ledger: Path, store: str, **environment: str) -> Served:
+def serve(
+    camp: str, isolation: str, ledger: Path, store: str, *, agents: dict[str, str] = CAMPS, **environment: str
+) -> Served:
     rules = ledger.with_suffix(".toml")
     rules.write_text(RULES)
     return Served(
-        CAMPS[camp],
+        agents[camp],
         store=store,
         isolation=isolation,
         policy=rules,

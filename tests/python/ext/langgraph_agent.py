@@ -15,7 +15,8 @@ from langchain_core.tools import BaseTool, tool
 from langgraph.types import interrupt
 from pydantic import BaseModel
 
-from tests.python.ext.proof import ABOUT, note, servers, stay
+from hitl.ext.langgraph import as_agent
+from tests.python.ext.proof import ABOUT, be_there, note, servers, stay
 
 
 class Color(BaseModel):
@@ -42,11 +43,14 @@ class ScriptedModel(BaseChatModel):
         note("model")
         if "hold_model" in said and not replies:
             await stay(said["hold_model"])
+        be_there(said, len(replies))
         if len(replies) < len(said["rounds"]):
             calls = [
                 {**each, "id": f"{begin}-{len(replies)}-{n}"} for n, each in enumerate(said["rounds"][len(replies)])
             ]
             return _reply(AIMessage("", tool_calls=calls))
+        if said.get("recall"):
+            begin, replies = 0, [message for message in messages if isinstance(message, AIMessage)]
         returned = {each.tool_call_id: str(each.text) for each in messages[begin:] if isinstance(each, ToolMessage)}
         asked = [call["id"] for reply in replies for call in reply.tool_calls]
         # Where a person has changed a call, the middleware tells the model in front of the result.
@@ -154,3 +158,4 @@ agent = create_agent(
     middleware=[gate],
     name="outer",
 )
+suspending = as_agent(agent, transient="suspend")

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 import hitl
 from hitl.ext.openai_agents import as_agent
-from tests.python.ext.proof import ABOUT, note, servers, stay
+from tests.python.ext.proof import ABOUT, be_there, note, servers, stay
 
 set_tracing_disabled(True)
 
@@ -43,6 +43,7 @@ class Player(Model):
         done = rounds_done(said["rounds"], len(calls))
         if "hold_model" in said and not done:
             await stay(said["hold_model"])
+        be_there(said, done)
         usage = Usage(requests=1, input_tokens=3, output_tokens=4, total_tokens=7)
         if done < len(said["rounds"]):
             made = [
@@ -50,6 +51,8 @@ class Player(Model):
                 for n, each in enumerate(said["rounds"][done])
             ]
             return ModelResponse(output=made, usage=usage, response_id=None)
+        begin = 0 if said.get("recall") else begin
+        calls = [item["call_id"] for item in items[begin:] if item.get("type") == "function_call"]
         returned = {
             item["call_id"]: item["output"] for item in items[begin:] if item.get("type") == "function_call_output"
         }

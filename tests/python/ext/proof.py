@@ -24,6 +24,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from hitl import TransientError
 from tests.python.support.api import Api, Json, ok
 from tests.python.support.waiting import eventually
 
@@ -38,6 +39,9 @@ CAMPS = {
 WITHOUT_SERVERS = {"langgraph"}
 """Frameworks that speak to MCP servers in no environment but one of their own: `test_langchain_mcp.py`."""
 
+SUSPENDING = CAMPS | {"langgraph": "tests.python.ext.langgraph_agent:suspending"}
+"""The same, where a turn is suspended while their model is away."""
+
 REJECTED = dict.fromkeys(CAMPS, "User rejected delete_file: keep it") | {
     "langgraph": "User rejected the tool call for `delete_file` with reason: keep it",
 }
@@ -51,11 +55,24 @@ EDITED = dict.fromkeys(CAMPS, '[A person changed the arguments of this call to {
 ABOUT: dict[str, Any] = {"source": "files:local", "metadata": {"team": "ops"}}
 """What people are told of `list_files` and `delete_file` of the outer agent."""
 
+GIVEN_UP: Any = {
+    "turns": [
+        {
+            "message": {"role": "user", "content": "Pay five."},
+            "replies": [
+                {"calls": [{"id": "t1", "name": "pay", "arguments": '{"cents": 5}', "outcome": {"value": "told"}}]}
+            ],
+        }
+    ]
+}
+"""What a turn begins with (`abandoned` of its first entry) that comes after one that was given up."""
+
 Round = list[tuple[str, Json]]
 
 
 def script(*rounds: Round, **more: Any) -> str:
-    """A message. `hold_model`: the port at which the first call of the model stays at work."""
+    """A message. `hold_model`: the port at which the first call of the model stays at work; `away`: whether the model
+    is away once the last round is over; `recall`: whether it then repeats what all tools returned in the session."""
     return json.dumps({"rounds": [[{"name": name, "args": args} for name, args in each] for each in rounds], **more})
 
 
@@ -71,6 +88,12 @@ def note(what: str) -> None:
     """A line of the ledger."""
     with Path(os.environ["LEDGER"]).open("a") as ledger:
         ledger.write(f"{what}\n")
+
+
+def be_there(said: Json, done: int) -> None:
+    """Where a script wants the model to be away, it is, once that many rounds are over."""
+    if said.get("away") and done == len(said["rounds"]):
+        raise TransientError("the model is away", retry_after=0.01)
 
 
 async def stay(port: int) -> None:

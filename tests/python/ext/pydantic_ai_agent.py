@@ -10,7 +10,7 @@ from pydantic_ai import Agent, CallDeferred, ModelMessage, ModelResponse, RunCon
 from pydantic_ai.messages import ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
-from tests.python.ext.proof import ABOUT, note, servers, stay
+from tests.python.ext.proof import ABOUT, be_there, note, servers, stay
 
 
 class Color(BaseModel):
@@ -25,8 +25,10 @@ async def play(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
     note("model")
     if "hold_model" in said and not done:
         await stay(said["hold_model"])
+    be_there(said, done)
     if done < len(said["rounds"]):
         return ModelResponse(parts=[ToolCallPart(each["name"], each["args"]) for each in said["rounds"][done]])
+    begin = 0 if said.get("recall") else begin
     parts = [part for message in messages[begin:] for part in message.parts]
     returned = {part.tool_call_id: str(part.content) for part in parts if isinstance(part, ToolReturnPart)}
     calls = [part.tool_call_id for part in parts if isinstance(part, ToolCallPart)]

@@ -11,7 +11,7 @@ from strands.models import Model
 from strands.vended_interventions.hitl import HumanInTheLoop
 
 from hitl.ext.strands import as_agent
-from tests.python.ext.proof import ABOUT, note, servers, stay
+from tests.python.ext.proof import ABOUT, be_there, note, servers, stay
 
 
 class Player(Model):
@@ -29,11 +29,13 @@ class Player(Model):
     async def stream(self, messages: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         begin = max(index for index, message in enumerate(messages) if script_of(message) is not None)
         said = script_of(messages[begin]) or {}
-        blocks = [block for message in messages[begin:] for block in message["content"]]
+        first = 0 if said.get("recall") else begin
+        blocks = [block for message in messages[first:] for block in message["content"]]
         done = sum(message["role"] == "assistant" for message in messages[begin:])
         note("model")
         if "hold_model" in said and not done:
             await stay(said["hold_model"])
+        be_there(said, done)
         yield {"messageStart": {"role": "assistant"}}
         if done < len(said["rounds"]):
             for number, each in enumerate(said["rounds"][done]):

@@ -472,6 +472,12 @@ class City(BaseModel):
     name: str
 
 
+async def test_a_response_of_a_type_is_the_reply_as_json() -> None:
+    agent = create_agent(says([("City", {"name": "Oslo"})]), response_format=City)
+    result = await hitl.run(agent, "Which?")
+    assert (result.error, result.output) == (None, '{"name":"Oslo"}')
+
+
 async def test_a_response_of_a_type_is_kept_in_a_replay() -> None:
     async def shout(state: Any) -> Any:
         return {"messages": [("ai", state["structured_response"].name.upper())]}

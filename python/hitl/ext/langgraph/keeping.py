@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, Final
 
-from langchain_core.messages import BaseMessage
+from langchain_core.messages import BaseMessage, ToolMessage
 from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, CheckpointTuple, get_checkpoint_id
+from pydantic_core import to_json
 
 from hitl.ext.langgraph.messages import from_chats, text_of, to_chat
 from hitl.ext.langgraph.wire import from_wire, message_from_wire, message_to_wire, to_wire
@@ -25,6 +26,9 @@ FORM: Final = "langgraph"
 
 MESSAGES: Final = "messages"
 """The channel that a conversation is in."""
+
+_TYPED: Final = "structured_response"
+"""The one that LangChain puts a reply of a type into."""
 
 
 class TurnSaver(BaseCheckpointSaver[int]):
@@ -170,11 +174,16 @@ def without_checkpoints(state: Sequence[ChatMessage]) -> list[ChatMessage]:
 
 
 def reply_of(output: Any, checkpoints: dict[str, dict[str, Any]]) -> str | None:
-    """What the last message of a graph says; None for a graph without messages."""
+    """What the last message of a graph says; None for a graph without messages. Where that is what LangChain has for
+    the result of the call by which a model gave a reply of a type, the reply as JSON."""
     messages = output.get(MESSAGES) if isinstance(output, dict) else None
     if not (isinstance(messages, list) and messages and isinstance(messages[-1], BaseMessage)):
         messages = _messages_of(checkpoints)
-    return text_of(messages[-1]) if messages else None
+    if not messages:
+        return None
+    if isinstance(messages[-1], ToolMessage) and isinstance(output, dict) and output.get(_TYPED) is not None:
+        return to_json(output[_TYPED], fallback=repr).decode()
+    return text_of(messages[-1])
 
 
 def _messages_of(checkpoints: dict[str, dict[str, Any]]) -> list[BaseMessage]:

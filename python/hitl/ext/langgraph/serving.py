@@ -5,9 +5,10 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, cast
 
+from langchain_core.messages import BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langgraph._internal._constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.channels.delta import DeltaChannel
@@ -15,13 +16,15 @@ from langgraph.prebuilt.tool_node import ToolNode
 from langgraph.pregel import Pregel
 from pydantic_core import to_json
 
+from hitl.agents.abandoned import tell_elsewhere
 from hitl.errors import AgentLoadError
 from hitl.ext.langgraph import hooks as hooks  # lets turns in
 from hitl.ext.langgraph.inside import graph_name_var, next_uuid, tools_var
 from hitl.ext.langgraph.keeping import MESSAGES, PastTurns, TurnSaver, reply_of, turn_of, without_checkpoints
-from hitl.ext.langgraph.messages import prompt_of
+from hitl.ext.langgraph.messages import from_chats, prompt_of
 from hitl.ext.langgraph.models import retries_var
 from hitl.ext.langgraph.streamed import stream_var
+from hitl.ext.langgraph.tools import read_result
 from hitl.ext.langgraph.tracing import next_run_id
 from hitl.messages import ChatMessage
 from hitl.turn.retrying import Retries, Transient, check_retries, is_transient
@@ -116,7 +119,8 @@ class LangGraph:
             )
 
     async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
-        """One run of the graph, which goes on from the session's messages."""
+        """One run of the graph, which goes on from the session's messages, and from what it is told of turns that were
+        given up: a graph without messages has no place for that."""
         turn = current_turn()
         retries_var.set(self._retries)
         stream_var.set(self._stream)
@@ -128,7 +132,9 @@ class LangGraph:
         saver.begin(thread, past.checkpoints)
         given = await self._context_for(message)
         configurable = {**self._config.get("configurable", {}), "thread_id": thread, CONFIG_KEY_CHECKPOINTER: saver}
-        value = self._input_of(message, past)
+        told = await tell_elsewhere(turn, state, read_result) if self._takes_messages else []
+        told_messages = list(from_chats(told))
+        value = self._input_of(message, past, told_messages)
         while True:
             known = {**self._config, "configurable": configurable, "run_id": next_run_id()}
             config = cast(RunnableConfig, known)
@@ -142,8 +148,8 @@ class LangGraph:
         if "" in checkpoints:
             checkpoints[""] = _whole(checkpoints[""], self.graph.channels, stopped.values)
         reply = self._reply_of(output, checkpoints)
-        messages = turn_of(message, past.messages, checkpoints, reply)
-        return messages[-1], [*without_checkpoints(state), *messages]
+        messages = turn_of(message, [*past.messages, *told_messages], checkpoints, reply)
+        return messages[-1], [*without_checkpoints(state), *told, *messages]
 
     async def _context_for(self, message: ChatMessage) -> Any:
         if self._context is None:
@@ -152,12 +158,12 @@ class LangGraph:
         made = self._context(message.user_params if began_with is None else began_with)
         return await made if inspect.isawaitable(made) else made
 
-    def _input_of(self, message: ChatMessage, past: PastTurns) -> Any:
+    def _input_of(self, message: ChatMessage, past: PastTurns, told: list[BaseMessage]) -> Any:
         if self._input is not None:
-            return self._input(message)
+            return _with_told(self._input(message), told)
         if self._takes_messages:
             prompt = prompt_of(message)
-            history = [] if past.has_checkpoint else past.messages
+            history = [*([] if past.has_checkpoint else past.messages), *told]
             for each in (*history, prompt):
                 each.id = each.id or str(next_uuid())
             return {MESSAGES: [*history, prompt]}
@@ -175,6 +181,16 @@ class LangGraph:
         if said is not None:
             return said
         return output if isinstance(output, str) else to_json(output, fallback=repr).decode()
+
+
+def _with_told(value: Any, told: list[BaseMessage]) -> Any:
+    """An input that ``input=`` has made, with what is told in front of its messages."""
+    if not told or not isinstance(value, Mapping):
+        return value
+    for each in told:
+        each.id = each.id or str(next_uuid())
+    own = value.get(MESSAGES, [])
+    return {**value, MESSAGES: [*told, *(own if isinstance(own, list) else [own])]}
 
 
 def _whole(checkpoint: dict[str, Any], channels: Any, values: Any) -> dict[str, Any]:

@@ -12,6 +12,8 @@ from typing import Any, Final
 from langchain_core.messages import ToolMessage
 from langgraph._internal._constants import CONF, CONFIG_KEY_SCRATCHPAD
 from langgraph.prebuilt.tool_node import ToolCallRequest
+from langgraph.types import Command
+from pydantic_core import to_jsonable_python
 
 from hitl.decisions import Approval
 from hitl.errors import InterruptExpired, ToolRejected
@@ -19,6 +21,7 @@ from hitl.ext.gating import ForeignCall, approve, edit_note
 from hitl.ext.langgraph.arguments import args_schema_of, is_run, runs_as_written
 from hitl.ext.langgraph.asking import options_of
 from hitl.ext.langgraph.inside import Approvals, approvals_of
+from hitl.ext.langgraph.messages import text_of
 from hitl.ext.langgraph.nodes import until_answered
 from hitl.ext.langgraph.wire import from_wire, to_wire
 from hitl.turn.runtime import Turn, current_turn
@@ -108,6 +111,21 @@ def _from_journal(recorded: Any, name: str, call_id: str) -> Any:
     if isinstance(recorded, dict) and recorded.keys() == {_WIRE}:
         return from_wire(recorded[_WIRE])
     return _message(recorded, name, call_id)
+
+
+def read_result(recorded: Any) -> Any:
+    """What a tool returned, of the record of its step."""
+    result = _from_journal(recorded, "", "")
+    if isinstance(result, Command):
+        result = _message_in(result.update)
+    return text_of(result) if isinstance(result, ToolMessage) else to_jsonable_python(result, fallback=repr)
+
+
+def _message_in(update: Any) -> Any:
+    """What a command says of the call, beside what else it changes."""
+    messages = update.get("messages") if isinstance(update, dict) else update
+    found = [each for each in messages if isinstance(each, ToolMessage)] if isinstance(messages, list) else []
+    return found[-1] if found else update
 
 
 def _message(value: Any, name: str, call_id: str) -> ToolMessage:

@@ -219,6 +219,11 @@ def _is_of_sdk(output: Any) -> bool:
     return isinstance(output, BaseModel) and type(output).__module__.partition(".")[0] == "agents"
 
 
+def read_result(recorded: Any) -> Any:
+    """What a tool returned, of the record of its step."""
+    return _result(recorded).output
+
+
 def _result(recorded: Any) -> Any:
     if isinstance(recorded, Mapping) and _WIRE in recorded:
         kept = recorded[_WIRE]

@@ -9,12 +9,13 @@ import json
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Final
 
-from agents import Agent, Handoff, HostedMCPTool, RunConfig, RunHooks, Runner, RunState, Tool
+from agents import Agent, Handoff, HostedMCPTool, ItemHelpers, RunConfig, RunHooks, Runner, RunState, Tool
 from agents.agent import AgentBase
 from agents.mcp import MCPUtil
 from agents.run import DEFAULT_MAX_TURNS, get_default_agent_runner, set_default_agent_runner
 from pydantic_core import to_json
 
+from hitl.agents.abandoned import tell_elsewhere
 from hitl.errors import AgentLoadError
 from hitl.ext.gating import GateOptions, read_approvals
 from hitl.ext.openai_agents import calls, guardrails, hosted, local_tools, mcp, models, seams, tracing
@@ -22,6 +23,7 @@ from hitl.ext.openai_agents.memory import UNNAMED, memory_of
 from hitl.ext.openai_agents.messages import Item, history_of, last_agent, plain, prompt_of, turn_of
 from hitl.ext.openai_agents.models import with_notes
 from hitl.ext.openai_agents.runner import TurnAgentRunner
+from hitl.ext.openai_agents.sessions import without_known
 from hitl.ext.turns import is_in_turn
 from hitl.messages import ChatMessage
 from hitl.turn.retrying import Retries, Transient, check_retries, is_transient
@@ -172,7 +174,8 @@ class OpenAIAgents:
             )
 
     async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
-        """One run of the agent, which goes on from the session's messages."""
+        """One run of the agent, which goes on from the session's messages, and from what it is told of turns that were
+        given up."""
         tracing.install()  # the program may have set a provider of its own since
         turn = current_turn()
         memory = memory_of(turn)
@@ -182,15 +185,20 @@ class OpenAIAgents:
         options = {**self._options, "context": await self._context_for(message), "run_config": self._config_for(turn)}
         if self._session is not None:
             options["session"] = self._session(turn.session_id or turn.turn_id)
+        told = await tell_elsewhere(turn, state, calls.read_result)
         agent, done = self.agent, False
         input: Any
         if taken is not None:
             input = await RunState.from_string(self.agent, await _believed(turn, taken))
+            if told:
+                began_with = ItemHelpers.input_to_new_input_list(input._original_input)
+                input._original_input = [*history_of(told), *began_with]
             options.pop("max_turns")
         elif self._session is not None:
-            agent, input = self._speaker(state), [prompt_of(message)]
+            unknown = await without_known(told, options["session"])
+            agent, input = self._speaker(state), [*history_of(unknown), prompt_of(message)]
         else:
-            agent, input = self._speaker(state), [*history_of(state), prompt_of(message)]
+            agent, input = self._speaker(state), [*history_of([*state, *told]), prompt_of(message)]
         try:
             result = await Runner.run(agent, input, **options)
             done = True
@@ -201,7 +209,7 @@ class OpenAIAgents:
         output = result.final_output
         reply = output if isinstance(output, str) else to_json(output, fallback=repr).decode()
         messages = turn_of(message, items, reply, result.last_agent.name)
-        return messages[-1], [*state, *messages]
+        return messages[-1], [*state, *told, *messages]
 
     def _speaker(self, state: list[ChatMessage]) -> Agent[Any]:
         """Who goes on with the conversation: the agent that it was handed to."""

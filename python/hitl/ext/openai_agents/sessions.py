@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from agents.memory import SessionABC
 from pydantic_core import to_jsonable_python
 
+from hitl.ext.openai_agents.messages import prompt_of
+from hitl.messages import ChatMessage
 from hitl.turn.runtime import current_turn
 
 
@@ -50,3 +53,20 @@ class JournaledSession(SessionABC):
         return await current_turn().run_step(
             "step", f"session.{method}", body, key=f"session:{self.session_id}:{method}"
         )
+
+
+async def without_known(told: Sequence[ChatMessage], session: Any) -> list[ChatMessage]:
+    """What of this a session of the SDK does not have: a turn writes to it after each round, and what is given up of a
+    turn stays there."""
+    if not told:
+        return []
+    known = await JournaledSession(session).get_items()
+    answered = {item.get("call_id") for item in known if item.get("type") == "function_call_output"}
+
+    def is_known(message: ChatMessage) -> bool:
+        if message.role == "user":
+            return prompt_of(message) in known
+        calls = [call["id"] for call in message.tool_calls or ()]
+        return answered.issuperset(calls or [message.tool_call_id])
+
+    return [message for message in told if not is_known(message)]

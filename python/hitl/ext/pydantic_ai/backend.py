@@ -39,6 +39,7 @@ from pydantic_ai.messages import (
 from pydantic_ai.tools import RunContext
 from pydantic_core import to_jsonable_python
 
+from hitl.agents.abandoned import UNFINISHED
 from hitl.ext.arguments import as_written
 from hitl.ext.pydantic_ai.gate import current_call
 from hitl.ext.pydantic_ai.messages import compared, recorded
@@ -56,6 +57,7 @@ DISTRIBUTION: Final = "pydantic-ai-slim"
 """The package whose version matters."""
 
 _RETURNED: Final = "tool_return"
+_PUT_OFF: Final = ("approval_required", "call_deferred")
 _WIRE: Final = "pydantic_ai"
 
 
@@ -219,6 +221,16 @@ def _wire_result(result: Any) -> Any:
     if isinstance(result, dict) and _WIRE in result:
         return result[_WIRE]
     return {"kind": _RETURNED, "result": result}
+
+
+def read_result(recorded: Any) -> Any:
+    """What a tool returned, or what the model was told instead, of the record of its step."""
+    wire = _wire_result(recorded)
+    if wire["kind"] in _PUT_OFF:
+        return UNFINISHED
+    result = wire.get("result", wire.get("message", wire.get("errors")))
+    is_whole = isinstance(result, dict) and result.get("kind") == "tool-return"
+    return result["return_value"] if is_whole else result
 
 
 def may_pass(error: Exception) -> bool | float:

@@ -100,9 +100,13 @@ def history_of(state: Sequence[ChatMessage], profiles: Sequence[ModelProfile] = 
     return history
 
 
-def turn_of(message: ChatMessage, made: Sequence[ModelMessage], reply: str) -> list[ChatMessage]:
-    """The messages of a turn: what the person said, what ``made`` of it, and the reply, which carries ``made``."""
-    shown = shown_turn(message, (each for each in to_chat(made) if each.role != "system"), reply)
+def turn_of(
+    message: ChatMessage, made: Sequence[ModelMessage], reply: str, told: Sequence[ChatMessage] = ()
+) -> list[ChatMessage]:
+    """The messages of a turn: what the person said, what ``made`` of it, and the reply, which carries ``made``. That
+    begins with what was ``told`` before the message."""
+    shown = [each for each in to_chat(made) if each.role != "system"][len(told) :]
+    shown = [*told, *shown_turn(message, shown, reply)]
     native = ModelMessagesTypeAdapter.dump_python(list(made), mode="json", by_alias=True)
     return keep(shown, FORM, native)
 

@@ -8,13 +8,16 @@ from importlib import import_module
 from typing import Any, Final
 
 from pydantic_ai.agent import AbstractAgent, WrapperAgent
+from pydantic_ai.capabilities import AbstractCapability, ReinjectSystemPrompt
 from pydantic_ai.durable_exec import JSON_CODEC, CallToolResult, replay_scope
 from pydantic_ai.exceptions import UserError
 from pydantic_ai.messages import ModelMessagesTypeAdapter, ModelResponse
 from pydantic_ai.models import Model
 from pydantic_core import to_json
 
+from hitl.agents.abandoned import tell_elsewhere
 from hitl.errors import AgentLoadError
+from hitl.ext.pydantic_ai.backend import read_result
 from hitl.ext.pydantic_ai.durability import UNNAMED, HitlDurability
 from hitl.ext.pydantic_ai.messages import history_of, profiles_of, prompt_of, turn_of
 from hitl.messages import ChatMessage
@@ -94,9 +97,15 @@ class PydanticAI:
         _make_codecs()
 
     async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
-        """One run of the agent, which goes on from the session's messages."""
-        own = [] if HitlDurability.from_agent(self.agent) is not None else [self._durability]
+        """One run of the agent, which goes on from the session's messages, and from what it is told of turns that were
+        given up."""
+        own: list[AbstractCapability[Any]] = []
+        if HitlDurability.from_agent(self.agent) is None:
+            own.append(self._durability)
         turn, profiles = current_turn(), profiles_of(self.agent.model)
+        told = await tell_elsewhere(turn, state, read_result)
+        if told and not state:
+            own.append(ReinjectSystemPrompt())  # the framework gives one to a conversation without messages alone
 
         def has_ended_elsewhere() -> bool:
             """Of a span that ends now: in an earlier run of the turn, or in a later one, as the turn leaves memory."""
@@ -105,14 +114,16 @@ class PydanticAI:
         with replay_scope(is_replaying=has_ended_elsewhere):
             result = await self.agent.run(
                 prompt_of(message, profiles),
-                message_history=history_of(state, profiles) or None,
+                message_history=history_of([*state, *told], profiles) or None,
                 deps=await self._deps_for(message),
                 capabilities=own,
                 infer_name=False,
             )
         output = result.output
         reply = output if isinstance(output, str) else to_json(output, fallback=repr).decode()
-        messages = turn_of(message, result.new_messages(), reply)
+        # What was told is kept in the framework's form as well: it has put the message, and a system prompt, there.
+        made = result.all_messages()[len(history_of(state, profiles)) :] if told else result.new_messages()
+        messages = turn_of(message, made, reply, told)
         return messages[-1], [*state, *messages]
 
     async def _deps_for(self, message: ChatMessage) -> Any:

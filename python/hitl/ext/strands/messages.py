@@ -78,6 +78,19 @@ def history_of(state: Sequence[ChatMessage], *, office: bool = False) -> History
     return history
 
 
+def told_of(told: Iterable[ChatMessage], before: Sequence[Message], *, office: bool) -> list[Message]:
+    """What a turn that has the messages ``before`` is told. Roles take turns, and the prompt is to go on with the last
+    message: some models of Bedrock take nothing else."""
+    made: list[Message] = []
+    for message in told:
+        each = _from_chat(message, [*before, *made], office)
+        if made and made[-1]["role"] == each["role"]:
+            made[-1]["content"].extend(each["content"])
+        else:
+            made.append(each)
+    return made
+
+
 def takes_office(runner: Any) -> bool:
     """Whether the models of an agent, or of all nodes of several, take documents of Office: Bedrock's do, most others
     raise."""
@@ -145,14 +158,19 @@ def turn_of(
     before: Sequence[Message],
     after: Sequence[Message],
     added: Sequence[Message],
+    told: Sequence[ChatMessage],
     state: Mapping[str, Any] | None,
 ) -> list[ChatMessage]:
-    """The messages of a turn: what the person said, what was ``added``, and the reply.
+    """The messages of a turn: what it was ``told`` first, what the person said, what was ``added``, and the reply.
 
     The reply carries what the agent's messages are ``after`` the turn: those that it did not have ``before``, or, where
     a conversation manager took some of these away, all of them. ``state``: the agent's, where a turn has changed it.
     """
-    shown = shown_turn(message, to_chat(added), reply)
+    made = list(to_chat(added))
+    if told:  # of that the last calls and their results were added, with what the person said
+        calls = max(n for n, each in enumerate(told) if each.role == "assistant")
+        made = made[len(told) - calls :]
+    shown = [*told, *shown_turn(message, made, reply)]
     is_longer = list(after[: len(before)]) == list(before)
     kept: list[Any] = list(after[len(before) :]) if is_longer else [{_INSTEAD: True}, *after]
     if state is not None:

@@ -10,13 +10,15 @@ from typing import Any, Final
 from strands import Agent
 from strands.multiagent.base import MultiAgentBase
 
+from hitl.agents.abandoned import as_text, tell_elsewhere
 from hitl.ext.gating import GateOptions, read_approvals
 from hitl.ext.strands.asking import put_question
 from hitl.ext.strands.copies import copy_for, name_of
-from hitl.ext.strands.messages import history_of, prompt_of, takes_office, turn_of, without_states
+from hitl.ext.strands.messages import history_of, prompt_of, takes_office, told_of, turn_of, without_states
 from hitl.ext.strands.refusals import refuse
 from hitl.ext.strands.several import copy_of_several, text_of
 from hitl.ext.strands.state import TurnState
+from hitl.ext.strands.steps import read_result
 from hitl.ext.strands.turns import InTurn, may_pass
 from hitl.messages import ChatMessage
 from hitl.strict_json import sendable
@@ -90,18 +92,20 @@ class Strands:
         refuse(self.agent, self.name)
 
     async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
-        """One run of the agent, which goes on from the session's messages; of several, one that begins anew."""
+        """One run of the agent, which goes on from the session's messages, and from what it is told of turns that were
+        given up; of several, one that begins anew, and whose task begins with that."""
         refuse(self.agent, self.name)
         turn = current_turn()
         in_turn = InTurn(turn, self.name, self._retries, self._approvals, self._stream)
+        told = await tell_elsewhere(turn, state, read_result)
         given, office = dict(await self._given(message)), takes_office(self.agent)
         if not isinstance(self.agent, Agent):
             several = copy_of_several(turn, self.agent, in_turn)
-            prompt = prompt_of(message, office=office)
+            task = _after(told, prompt_of(message, office=office))
             reply = ChatMessage.assistant_message(
-                content=sendable(text_of(several, await _finished(several, in_turn, prompt, given)))
+                content=sendable(text_of(several, await _finished(several, in_turn, task, given)))
             )
-            return reply, [*state, message, reply]
+            return reply, [*state, *told, message, reply]
         agent = copy_for(self.agent, in_turn)
         history = history_of(state, office=office)
         agent.messages = [*([] if history.whole else agent.messages), *history.messages]
@@ -110,7 +114,14 @@ class Strands:
         if history.state is not None:
             agent.state = TurnState(history.state)
         before, state_before = list(agent.messages), agent.state.get()
-        result = await _finished(agent, in_turn, prompt_of(message, before, office=office), given)
+        prompt: Any = prompt_of(message, before, office=office)
+        if told:
+            # The last calls go with their results: Strands answers those that it finds without any.
+            *earlier, called, results = told_of(told, before, office=office)
+            agent.messages += earlier
+            said = [{"text": prompt}] if isinstance(prompt, str) else prompt
+            prompt = [called, {**results, "content": [*results["content"], *said]}]
+        result = await _finished(agent, in_turn, prompt, given)
         state_after = agent.state.get()
         messages = turn_of(
             message,
@@ -118,6 +129,7 @@ class Strands:
             before=before,
             after=agent.messages,
             added=in_turn.added,
+            told=told,
             state=history.state if state_after == state_before else state_after,
         )
         return messages[-1], [*without_states(state), *messages]
@@ -129,6 +141,13 @@ class Strands:
             made = self._invocation_state(given)
             return await made if inspect.isawaitable(made) else made
         return given if isinstance(given, Mapping) else {}
+
+
+def _after(told: list[ChatMessage], prompt: Any) -> Any:
+    """A task, with what was done before it."""
+    if not told:
+        return prompt
+    return f"{as_text(told)}\n\n{prompt}" if isinstance(prompt, str) else [{"text": as_text(told)}, *prompt]
 
 
 async def _finished(runner: Any, in_turn: InTurn, prompt: Any, given: dict[str, Any]) -> Any:

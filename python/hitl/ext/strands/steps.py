@@ -14,6 +14,7 @@ from strands.middleware import ExecuteToolContext, InvokeModelContext, ModelStop
 from strands.types._events import ModelStreamChunkEvent, ToolInterruptEvent
 from strands.types.tools import AgentTool, ToolResult
 
+from hitl.agents.abandoned import UNFINISHED
 from hitl.decisions import DECISIONS, read_allowed_decisions
 from hitl.errors import InterruptExpired, ToolRejected
 from hitl.ext.gating import ForeignCall, GateOptions, approve, edit_note
@@ -280,6 +281,17 @@ def _plain(wire: dict[str, Any], call_id: str) -> Any:
         if isinstance(text, str) and wire["result"] == _result(text, call_id):
             return text
     return {_WIRE: wire}
+
+
+def read_result(recorded: Any) -> Any:
+    """What a tool returned, of the record of its step."""
+    if not (isinstance(recorded, dict) and _WIRE in recorded):
+        return recorded
+    content = (recorded[_WIRE].get("result") or {}).get("content")
+    if content is None:
+        return UNFINISHED  # it asked
+    said = [each["text"] if "text" in each else each.get("json", each) for each in content]
+    return said[0] if len(said) == 1 else said
 
 
 def _add_note(passed: _Passed, result: ToolResult | None) -> None:

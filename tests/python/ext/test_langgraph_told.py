@@ -1,0 +1,68 @@
+"""What graphs of LangGraph are told of a turn that was given up, from every prefix of the journal too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage
+from langgraph.graph import START, MessagesState, StateGraph
+
+from hitl import ChatMessage
+from hitl.driver.shapes import as_agent as load
+from hitl.ext.langgraph.tools import read_result
+from tests.python.ext.langgraph_runs import Timeless
+from tests.python.ext.proof import GIVEN_UP
+from tests.python.support.local import LocalTurn
+from tests.python.support.prefixes import Effects, run_all_prefixes
+
+TOLD = [("human", "Pay five."), ("ai", ""), ("tool", "told"), ("human", "Did you?")]
+
+
+def recalling(seen: list[Any]) -> Any:
+    """A graph that notes the messages of its state."""
+
+    def note(state: MessagesState) -> Any:
+        seen.append([(message.type, message.text) for message in state["messages"]])
+        return {"messages": [AIMessage("Yes.")]}
+
+    return StateGraph(MessagesState).add_node("note", note).add_edge(START, "note").compile()
+
+
+def given(message: ChatMessage) -> Any:
+    return {"messages": ("user", message.content)}
+
+
+@pytest.mark.parametrize("options", [{}, {"input": given}], ids=["message", "input"])
+async def test_the_graph_s_messages_begin_with_it_and_go_on_so(options: Any) -> None:
+    seen: list[Any] = []
+
+    def make(effects: Effects) -> Any:
+        return Timeless(recalling(seen), **options)
+
+    start = {"abandoned": GIVEN_UP}
+    run = await run_all_prefixes(make, None, message="Did you?", journal_start=start)
+    assert seen[0] == TOLD
+    assert [message.content for message in run.state] == ["Pay five.", None, "told", "Did you?", "Yes."]
+
+
+async def test_the_next_turn_goes_on_from_it() -> None:
+    seen: list[Any] = []
+    loaded = load(recalling(seen))
+    state: list[ChatMessage] = []
+    starts = [{"abandoned": GIVEN_UP}, {}, {"abandoned": GIVEN_UP}]
+    for number, start in enumerate(starts):
+        entry = {"at": 1, "entry": "start", "code": "code-1", "python": "3.11", **start}
+        turn = LocalTurn(agent=loaded.name, turn_id=f"turn-{number}", journal=[entry])
+        _, state = await turn.run(loaded.run, ChatMessage.user_message(content="Did you?"), state)
+    yes = ("ai", "Yes.")
+    # Where the conversation has it, it is not told again.
+    assert seen[-1] == [*TOLD, yes, TOLD[-1], yes, TOLD[-1]]
+
+
+def test_of_a_record_of_the_framework_s_the_model_is_told_what_it_would_have_been() -> None:
+    assert read_result("paid") == "paid"
+    message = {"$langchain": "message", "value": {"type": "tool", "data": {"content": "paid", "tool_call_id": "t1"}}}
+    assert read_result({"langchain": message}) == "paid"
+    update: Any = {"graph": None, "update": {"messages": [message]}, "resume": None, "goto": []}
+    assert read_result({"langchain": {"$langchain": "command", "value": update}}) == "paid"
