@@ -158,7 +158,7 @@ def turn_of(
     before: Sequence[Message],
     after: Sequence[Message],
     added: Sequence[Message],
-    told: Sequence[ChatMessage],
+    told: Sequence[ChatMessage] = (),
     state: Mapping[str, Any] | None,
 ) -> list[ChatMessage]:
     """The messages of a turn: what it was ``told`` first, what the person said, what was ``added``, and the reply.
