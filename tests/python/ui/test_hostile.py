@@ -209,6 +209,23 @@ def test_a_name_that_every_object_has_is_a_name(open_inbox: Open, name: str) -> 
     assert inbox.resolved(answered["interrupt_id"]) == {"answers": {name: name}}
 
 
+def test_a_pattern_that_a_browser_would_try_for_hours_is_tried_by_the_server(open_inbox: Open) -> None:
+    inbox = open_inbox(expected=("422",))
+    schema = {"type": "object", "properties": {"code": {"type": "string", "pattern": "^(a+)+$"}}, "required": ["code"]}
+    _, [asked] = inbox.asked(call("ask_anything", payload={"type": "code"}, message="Which code?", schema=schema))
+    inbox.show("Which code?")
+    code = inbox.page.get_by_role("textbox", name="code")
+    code.fill("a" * 40 + "!")
+    inbox.click("Answer", inbox.answer)
+    inbox.click("Send now", inbox.undo)
+    inbox.page.locator(".toast.bad").get_by_role("link", name="Show").click()
+    expect(inbox.answer.get_by_role("alert")).to_contain_text("does not match")
+    code.fill("aaa")
+    inbox.click("Answer", inbox.answer)
+    inbox.send()
+    assert inbox.resolved(asked["interrupt_id"]) == {"code": "aaa"}
+
+
 def test_what_cannot_be_shown_is_shown_as_json_and_the_rest_goes_on(open_inbox: Open) -> None:
     inbox = open_inbox()
     inbox.asked(call("refund", order=7, cents=1, reason="fine"))
