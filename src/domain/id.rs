@@ -1,4 +1,5 @@
-//! Identifiers. All are UUIDs; the engine draws version 7, so that ids sort by age.
+//! Identifiers. All are UUIDs; the engine draws version 7, so that ids sort by age. The ids of sessions that are made for an
+//! idempotency key sort by day.
 
 use std::fmt;
 use std::str::FromStr;

@@ -3,7 +3,7 @@
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::domain::{Error, GrantId, InterruptId, KeyId, SessionId, Timestamp, TurnId};
+use crate::domain::{Error, GrantId, InterruptId, KeyId, SessionId, StoreId, Timestamp, TurnId};
 
 const DAY_MILLIS: i64 = 24 * 3600 * 1000;
 
@@ -21,18 +21,18 @@ pub fn session_id() -> SessionId {
     SessionId(id())
 }
 
-/// The id of the session that is made for an idempotency key: the same one whoever is asked on the same day, so that of two
-/// requests that come at once, to servers that share a store, one finds what the other has made. By the time the key is
-/// forgotten, and may be for something else, it is another day.
-pub fn session_id_for(scope: &str, key: &str, now: Timestamp) -> SessionId {
+/// The id of the session that is made in a store for an idempotency key: the same one whoever is asked on the same day, so
+/// that of two requests that come at once, to servers that share it, one finds what the other has made. By the time the key
+/// is forgotten, and may be for something else, it is another day. Its time is the beginning of the day.
+pub fn session_id_for(store: StoreId, scope: &str, key: &str, now: Timestamp) -> SessionId {
     let day = now.millis() - now.millis() % DAY_MILLIS;
     let mut hasher = Sha256::new();
-    for part in [scope.as_bytes(), b" ", key.as_bytes(), b" ", &day.to_be_bytes()] {
+    let store = store.to_string();
+    for part in [store.as_bytes(), b" ", scope.as_bytes(), b" ", key.as_bytes(), b" ", &day.to_be_bytes()] {
         hasher.update(part);
     }
     let mut chance = [0; 10];
     chance.copy_from_slice(&hasher.finalize()[..10]);
-    // As the others are: those that come later are larger.
     SessionId(uuid::Builder::from_unix_timestamp_millis(day.unsigned_abs(), &chance).into_uuid())
 }
 
@@ -78,14 +78,16 @@ mod tests {
     #[test]
     fn a_key_has_one_session_a_day_for_each_who_uses_it() {
         let at = |millis| Timestamp::from_millis(1_800_000_000_000 + millis);
-        let first = session_id_for("sessions", "k", at(0));
-        assert_eq!(session_id_for("sessions", "k", at(1)), first);
+        let [here, there] = [1, 2].map(|number| StoreId(Uuid::from_u128(number)));
+        let first = session_id_for(here, "sessions", "k", at(0));
+        assert_eq!(session_id_for(here, "sessions", "k", at(1)), first);
         let others = [
-            session_id_for("sessions/ada", "k", at(0)),
-            session_id_for("sessions", "l", at(0)),
-            session_id_for("sessions", "k", at(DAY_MILLIS)),
+            session_id_for(here, "sessions/ada", "k", at(0)),
+            session_id_for(here, "sessions", "l", at(0)),
+            session_id_for(there, "sessions", "k", at(0)),
+            session_id_for(here, "sessions", "k", at(DAY_MILLIS)),
         ];
         assert!(others.iter().all(|other| *other != first));
-        assert!(others[2] > first && first.0.get_version_num() == 7);
+        assert!(others[3] > first && first.0.get_version_num() == 7);
     }
 }

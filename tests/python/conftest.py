@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import os
 from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,9 @@ from tests.python.support import bytecode
 from tests.python.support.frameworks import ELSEWHERE
 
 collect_ignore_glob = [f"*/test_{prefix}{name}*.py" for name in ELSEWHERE for prefix in ("", "ext_")]
+
+_begun: set[Path] = set()
+"""The modules of which a test has run in this process."""
 
 WAITING = 2
 """Processes besides one for each processor: half of the time of a test is a wait, for a server or for a timer."""
@@ -53,3 +57,12 @@ def pytest_collection_finish() -> None:
     """What was imported and collected stays to the end: the collector need not look at all of it every few tests."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """So does most of what the tests of a module leave: what they imported, records of what they came to."""
+    if item.path not in _begun:
+        _begun.add(item.path)
+        gc.collect()
+        gc.freeze()

@@ -25,11 +25,13 @@ use crate::store::about::About;
 use crate::store::query::{InterruptQuery, Page, SessionQuery, TitledSession};
 use crate::store::{Reader, StoreExt, Transaction};
 
-/// Where the replies to those are kept who ask for a new session: each has keys of its own.
-pub(in crate::engine) fn making_scope(actor: &Actor) -> String {
+/// Where the replies to those are kept who ask for a new session of `agent`: each has keys of its own.
+pub(in crate::engine) fn making_scope(agent: &str, actor: &Actor) -> String {
+    // What stands between colons may be the id of a session.
+    let agent = agent.replace(':', ".");
     match actor.name() {
-        Some(name) => format!("sessions/{name}"),
-        None => "sessions".to_owned(),
+        Some(name) => format!("sessions/{agent}/{name}"),
+        None => format!("sessions/{agent}"),
     }
 }
 
@@ -68,9 +70,12 @@ impl Engine {
         key: Option<IdempotencyKey>,
         actor: &Actor,
     ) -> Result<SessionView, Error> {
-        let scope = making_scope(actor);
+        let scope = making_scope(&self.settings.agent, actor);
         let id = match &key {
-            Some(key) => clock::session_id_for(&scope, &key.key, self.now()),
+            Some(key) => {
+                let store = self.store.query(|reader| reader.store_id()).await?;
+                clock::session_id_for(store, &scope, &key.key, self.now())
+            }
             None => clock::session_id(),
         };
         self.insert_session(id, new, scope, key).await

@@ -133,7 +133,7 @@ impl Engine {
         actor: &Actor,
     ) -> Result<Imported, Error> {
         let now = tx.now();
-        let scope = making_scope(actor);
+        let scope = making_scope(&self.settings.agent, actor);
         let is_said_again = stored_reply(tx, &scope, key)?.is_some();
         match tx.session(state.session)? {
             Some(session) if is_said_again => {

@@ -31,17 +31,15 @@ impl FileWatch {
         self.seen = None;
     }
 
-    /// Looks whether the files have their names, and watches those that have them. These are watched first, or one could be
-    /// moved between the two.
-    pub(super) fn look<'p>(
-        &mut self,
-        paths: impl IntoIterator<Item = &'p Path>,
-        look: impl FnOnce() -> Result<(), String>,
-    ) -> Result<(), String> {
-        let is_watched = paths.into_iter().fold(true, |is_watched, path| self.changes.watch(path) && is_watched);
-        let outcome = look();
-        self.seen = (is_watched && outcome.is_ok()).then(Instant::now);
-        outcome
+    /// Watches what has these names, which has to be looked at after that, or one could be moved between the two. `false`
+    /// where one of them is not there or cannot be watched.
+    pub(super) fn begin<'p>(&self, paths: impl IntoIterator<Item = &'p Path>) -> bool {
+        paths.into_iter().all(|path| self.changes.watch(path))
+    }
+
+    /// The files were looked at; `is_well` where they had their names.
+    pub(super) fn looked(&mut self, is_well: bool) {
+        self.seen = is_well.then(Instant::now);
     }
 }
 
@@ -115,7 +113,8 @@ mod tests {
             fs::write(&file, "").unwrap();
             let mut watch = FileWatch::new(Duration::MAX).unwrap();
             assert!(!watch.is_quiet(), "nothing was seen yet");
-            watch.look([file.as_path()], || Ok(())).unwrap();
+            assert!(watch.begin([file.as_path()]));
+            watch.looked(true);
             fs::write(&file, "as often as it likes").unwrap();
             assert!(watch.is_quiet());
             lose().unwrap();
@@ -124,14 +123,14 @@ mod tests {
     }
 
     #[test]
-    fn what_could_not_be_watched_or_has_not_its_name_is_looked_at_each_time() {
+    fn what_has_not_its_name_is_looked_at_each_time() {
         let directory = tempfile::tempdir().unwrap();
         let mut watch = FileWatch::new(Duration::MAX).unwrap();
-        watch.look([directory.path().join("none").as_path()], || Ok(())).unwrap();
+        assert!(!watch.begin([directory.path().join("none").as_path()]));
+        assert!(watch.begin([directory.path()]));
+        watch.looked(false);
         assert!(!watch.is_quiet());
-        watch.look([directory.path()], || Err("it has not".to_owned())).unwrap_err();
-        assert!(!watch.is_quiet());
-        watch.look([directory.path()], || Ok(())).unwrap();
+        watch.looked(true);
         assert!(watch.is_quiet());
         watch.forget();
         assert!(!watch.is_quiet());

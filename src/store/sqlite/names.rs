@@ -61,7 +61,15 @@ impl NamedFiles {
                 if watch.is_quiet() {
                     return Ok(());
                 }
-                watch.look(files.map(|file| file.path.as_path()), || check_all(files))
+                let is_watched = watch.begin(files.map(|file| file.path.as_path()));
+                let outcome = check_all(files);
+                if is_watched || outcome.is_err() {
+                    watch.looked(outcome.is_ok());
+                } else {
+                    // One that is there and cannot be watched will not be the next time either.
+                    self.watch = None;
+                }
+                outcome
             }
         }
     }

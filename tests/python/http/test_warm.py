@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -86,8 +87,15 @@ def test_how_it_ended_is_told(forked: Served, number: signal.Signals, code: int)
 
 def test_whoever_cannot_ask_it_is_told_how_it_ended(forked: Served) -> None:
     forked.signal(signal.SIGSTOP)
+    connected = threading.Event()
+
+    def trace(event: str, _: object) -> None:
+        if event == "connection.connect_tcp.complete":
+            connected.set()
+
     with ThreadPoolExecutor(1) as somebody:
-        asked = somebody.submit(forked.api.post, "/sessions", {})
+        asked = somebody.submit(forked.api.http.post, "/sessions", json={}, extensions={"trace": trace})
+        assert connected.wait(100)
         forked.signal(signal.SIGKILL)
         error = asked.exception()
     assert isinstance(error, httpx2.TransportError)

@@ -29,12 +29,15 @@ def there(address):
 
 full, _ = memory()
 sparse, where_sparse = memory()
+# A system that makes huge pages always has made them by itself, else.
+full.madvise(mmap.MADV_NOHUGEPAGE)
 written = bytes(range(256))
 for start in range(0, len(full), 256):
     full[start : start + 256] = written
 for start in range(0, len(sparse), 65536):
     sparse[start] = 1
 before = in_huge_pages(), there(where_sparse)
+full.madvise(mmap.MADV_HUGEPAGE)
 PREPARE
 pages.collapse()
 found = {"made": in_huge_pages() - before[0], "sparse": there(where_sparse) - before[1]}
