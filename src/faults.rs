@@ -125,6 +125,8 @@ named! {
         Epoch = "no_epoch",
         // An answer replaces one that was there before.
         FirstWriter = "no_first_writer",
+        // What others wrote to a turn before its own words is not read with these.
+        Earlier = "no_earlier",
     }
 }
 
@@ -152,6 +154,12 @@ impl Rule {
         #[cfg(not(feature = "failpoints"))]
         false
     }
+}
+
+/// Leaves out a rule in all of this process, where none was asked about yet.
+#[cfg(all(test, feature = "failpoints"))]
+pub fn leave_out(rule: Rule) {
+    armed::leave_out(rule);
 }
 
 /// Whether a test wants every commit to be refused once (`HITL_REFUSE_ONCE`).
@@ -183,8 +191,8 @@ pub fn cluster_speed() -> u32 {
 
 #[cfg(feature = "failpoints")]
 mod armed {
-    use std::sync::LazyLock;
     use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{LazyLock, OnceLock};
 
     use super::{Point, Rule};
 
@@ -197,10 +205,12 @@ mod armed {
     });
     static HITS: AtomicU64 = AtomicU64::new(0);
 
-    static LEFT_OUT: LazyLock<Option<Rule>> = LazyLock::new(|| {
+    static LEFT_OUT: OnceLock<Option<Rule>> = OnceLock::new();
+
+    fn wanted() -> Option<Rule> {
         let name = std::env::var("HITL_MUTATION").ok()?;
         Rule::ALL.iter().copied().find(|rule| rule.name() == name)
-    });
+    }
 
     pub fn at(place: Point) {
         if let Some((wanted, hit)) = *WANTED
@@ -218,7 +228,12 @@ mod armed {
     }
 
     pub fn is_left_out(rule: Rule) -> bool {
-        *LEFT_OUT == Some(rule)
+        *LEFT_OUT.get_or_init(wanted) == Some(rule)
+    }
+
+    #[cfg(test)]
+    pub fn leave_out(rule: Rule) {
+        LEFT_OUT.set(Some(rule)).unwrap();
     }
 }
 

@@ -15,12 +15,13 @@ use crate::domain::standing::grant_counts;
 use crate::domain::told::StepEvent;
 use crate::domain::{Error, FieldError, InterruptId, Timestamp, TurnId};
 use crate::engine::journal::host::AfterPause;
+use crate::engine::journal::others::written_before;
 use crate::engine::journal::outage::Mark;
 use crate::engine::journal::records::{CheckedRecord, PreparedRecord, RecordsPrecheck};
 use crate::engine::journal::runs::RunOutcome;
 use crate::engine::placement::live::LiveSnapshot;
 use crate::engine::placement::live_turn::Pause;
-use crate::engine::ports::dispatch::{AppendResults, Appended, Record};
+use crate::engine::ports::dispatch::{AppendResults, Appended, Delivery, Record};
 use crate::engine::telling::after_commit::AfterCommit;
 use crate::engine::telling::metrics::DecisionSample;
 use crate::engine::{Engine, clock};
@@ -48,6 +49,8 @@ struct BatchCommit {
     outcome: Option<RunOutcome>,
     /// The first and the last of its entries.
     own: Option<(u64, u64)>,
+    /// What others had written to the turn before these, and was not known here.
+    found: Vec<Delivery>,
 }
 
 impl BatchCommit {
@@ -65,6 +68,7 @@ impl BatchCommit {
             cannot_wait: false,
             outcome: None,
             own: None,
+            found: Vec::new(),
         }
     }
 }
@@ -194,7 +198,10 @@ impl Engine {
                     outcome => writing.written.batch.push(outcome),
                 }
             }
-            writing.own.first().map_or(Ok(()), |first| standing.check_comes_after(*first))?;
+            if let Some(first) = writing.own.first() {
+                standing.check_comes_after(*first)?;
+                writing.written.found = written_before(writing.tx, turn, &standing, *first)?;
+            }
             if let Some(session) = writing.session.filter(|_| writing.written.asked > 0) {
                 engine.telling.show(&mut writing.written.after_commit, writing.tx, session, turn)?;
             }
@@ -210,9 +217,9 @@ impl Engine {
             AppendAttempt::RulesChanged => return Ok(AppendAttempt::RulesChanged),
         };
         faults::at(Point::EngineAppendCommitted);
-        if let Some((first, last)) = written.own {
+        if let Some(own) = written.own {
             // What was appended before goes to the turn before it hears of this.
-            self.placement.appended(turn, epoch, first, last);
+            self.placement.appended(turn, epoch, own, written.found);
         }
         for error in &written.ignored {
             // Not its words, nor its place, which may hold arguments.

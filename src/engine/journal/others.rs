@@ -14,12 +14,14 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::turn::TurnState;
-use crate::domain::{Error, SessionId, Timestamp};
+use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::engine::Engine;
 use crate::engine::journal::routing::WithheldTurns;
+use crate::engine::placement::live::LiveSnapshot;
 use crate::engine::placement::slots::WaitingElsewhere;
 use crate::engine::placement::turn_queue::{NEVER_CLAIMED, QueueShare};
 use crate::engine::ports::dispatch::Delivery;
+use crate::faults::Rule;
 use crate::store::about::About;
 use crate::store::shared::servers::OtherServer;
 use crate::store::signals::{HeldHere, MOST_ORPHANS, OrphanedTurn, Signal};
@@ -271,11 +273,8 @@ impl Engine {
             let life = reader.life(turn)?;
             let is_here = life.as_ref().is_some_and(|life| life.check_owner(epoch).is_ok());
             let entries = if is_here { reader.journal_after(turn, known.checked_sub(1))? } else { Vec::new() };
-            let mut found = Vec::new();
-            for (index, recorded) in (known..).zip(entries.iter().cloned()) {
-                found.extend(delivery(reader, index, recorded)?);
-            }
-            Ok((life, known + entries.len() as u64, found))
+            let count = known + entries.len() as u64;
+            Ok((life, count, deliveries(reader, (known..).zip(entries))?))
         });
         let (life, count, found) = read.await?;
         match life {
@@ -298,7 +297,33 @@ impl Engine {
     }
 }
 
-/// What of a journal is delivered to its turn.
+/// What others have written to a turn before its own entry `first`, and was not known here: it is the turn's to hear of before
+/// that one. Only where somebody was first is there anything to read.
+///
+/// # Errors
+/// The store's.
+pub(in crate::engine::journal) fn written_before(
+    reader: &dyn Reader,
+    turn: TurnId,
+    standing: &LiveSnapshot,
+    first: u64,
+) -> Result<Vec<Delivery>, Error> {
+    let Some(known) = standing.in_order.filter(|known| *known < first && !Rule::Earlier.is_left_out()) else {
+        return Ok(Vec::new());
+    };
+    let entries = reader.journal_after(turn, known.checked_sub(1))?;
+    deliveries(reader, (known..first).zip(entries))
+}
+
+/// What of these entries is delivered to their turn.
+fn deliveries(
+    reader: &dyn Reader,
+    entries: impl Iterator<Item = (u64, RecordedEntry)>,
+) -> Result<Vec<Delivery>, Error> {
+    let found = entries.map(|(index, recorded)| delivery(reader, index, recorded));
+    found.filter_map(Result::transpose).collect()
+}
+
 fn delivery(reader: &dyn Reader, index: u64, recorded: RecordedEntry) -> Result<Option<Delivery>, Error> {
     let RecordedEntry { at, entry } = recorded;
     Ok(match entry {

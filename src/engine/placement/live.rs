@@ -34,6 +34,8 @@ pub struct LiveSnapshot {
     pub known: u64,
     /// How many entries of its journal it has heard of.
     pub heard: u64,
+    /// How many entries of its journal are known here without a gap, where others may have written the next.
+    pub in_order: Option<u64>,
     /// How often a standby had taken the database's place, and nothing that is known of the turn was taken back.
     pub promotions: u64,
     /// The rules of its session.
@@ -265,6 +267,7 @@ impl Placement {
             session: live.session,
             known: live.known,
             heard: live.has_heard_of(),
+            in_order: self.is_shared().then_some(live.in_order),
             promotions: live.promotions,
             rules: Arc::clone(&live.rules),
             worked: live.worked(),

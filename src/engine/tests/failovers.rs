@@ -5,44 +5,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::runtime::Handle;
 use tokio::time::sleep;
-use uuid::Uuid;
 
-use super::support::{World, journal_of, runtime, settings};
+use super::support::{self, World, journal_of};
 use crate::domain::Error;
-use crate::domain::cluster::Timings;
 use crate::domain::journal::Entry;
 use crate::domain::status::Status;
 use crate::engine::ports::dispatch::{Delivery, TurnOrder};
-use crate::store::clock::{Clock, WallClock};
-use crate::store::contract::fixture::Fixture;
-use crate::store::shared::membership::{Admission, Membership};
-use crate::store::shared::servers::{ServerId, ServerKind, ServerRole, ServerRow};
-use crate::store::shared::{SharedStore, StoreAccess};
+use crate::store::clock::WallClock;
 use crate::store::simulated::SimulatedDatabase;
-use crate::store::simulated::members::{SimulatedBell, SimulatedServers};
-use crate::store::simulated::network::{Link, SimulatedConnection, Weather};
+use crate::store::simulated::network::{Link, Weather};
 
 /// Longer than it takes a server to see that another database is there.
 const A_WHILE: Duration = Duration::from_secs(10);
 
 /// A server of a database, with its end of the network.
 async fn server() -> (World, SimulatedDatabase, Arc<Link>) {
-    let clock: Arc<dyn Clock> = Arc::new(WallClock);
-    let (database, link) = (SimulatedDatabase::new(Arc::clone(&clock)), Link::new(Weather::default()));
-    let connection = SimulatedConnection::over(database.clone(), Arc::clone(&link), 0);
-    let agent = settings().agent;
-    let role = ServerRole { agent: Some(agent), serves_http: true, workers: 2, ..ServerRole::default() };
-    let (id, host) = (ServerId(Uuid::new_v4()), "server".to_owned());
-    let row = ServerRow { id, kind: ServerKind::Server, host, pid: 1, machine: None, process: None, role };
-    let rows = Arc::new(SimulatedServers(connection.clone()));
-    let membership = Membership::join(rows, row, Admission::AtOnce, Timings::USUAL).await.unwrap();
-    connection.commits_for(membership.id());
-    let bell = Arc::new(SimulatedBell::new(&membership, connection.clone()));
-    let access = StoreAccess::Member(membership);
-    let store = SharedStore::ringing(connection, access, Some(bell), clock, Handle::current());
-    let world = World::over(Fixture::memory(), Arc::new(store), settings(), runtime()).await;
+    let (database, link) = (SimulatedDatabase::new(Arc::new(WallClock)), Link::new(Weather::default()));
+    let world = support::server(&database, &link, Arc::new(WallClock), false).await;
     // From its first look on it knows which database that is.
     sleep(A_WHILE).await;
     (world, database, link)
@@ -132,7 +112,7 @@ async fn a_word_of_which_nobody_knew_while_no_database_was_there_is_stored_once(
     let order = world.begin().await;
     link.calm(Weather { lost: 100, ..Weather::default() });
     let (engine, turn, epoch) = (Arc::clone(&world.engine), order.turn, order.epoch);
-    let said = tokio::spawn(async move { engine.turn_append(turn, epoch, vec![super::support::step("a")]).await });
+    let said = tokio::spawn(async move { engine.turn_append(turn, epoch, vec![support::step("a")]).await });
     sleep(A_WHILE * 3).await;
     database.fail_over(database.standby());
     link.calm(Weather::default());

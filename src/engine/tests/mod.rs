@@ -12,6 +12,7 @@ mod failovers;
 mod journal;
 mod locks;
 mod losses;
+mod others;
 mod outages;
 mod outbox;
 mod parking;

@@ -4,10 +4,13 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tokio::runtime::Handle;
 use tokio::sync::watch;
+use uuid::Uuid;
 
 use crate::adapters::webhooks::Webhooks;
 use crate::domain::access::Actor;
+use crate::domain::cluster::Timings;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::{Entry, PendingTimer, StepIdentity, StepResult};
 use crate::domain::message::ChatMessage;
@@ -23,6 +26,12 @@ use crate::store::clock::{Clock, WallClock};
 use crate::store::contract::fixture::Fixture;
 use crate::store::query::InterruptQuery;
 use crate::store::record::Turn;
+use crate::store::shared::membership::{Admission, Membership};
+use crate::store::shared::servers::{ServerId, ServerKind, ServerRole, ServerRow};
+use crate::store::shared::{SharedStore, StoreAccess};
+use crate::store::simulated::SimulatedDatabase;
+use crate::store::simulated::members::{SimulatedBell, SimulatedServers};
+use crate::store::simulated::network::{Link, SimulatedConnection};
 use crate::store::upkeep::Upkeep;
 use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
 
@@ -298,6 +307,21 @@ pub fn kinds(entries: &[Entry]) -> String {
 /// The same of an order's journal.
 pub fn journal_of(order: &TurnOrder) -> String {
     kinds(&order.journal.iter().map(|recorded| recorded.entry.clone()).collect::<Vec<_>>())
+}
+
+/// A server of a database, by the clock that it goes by; one that `is_deaf` hears and tells nobody what is committed.
+pub async fn server(database: &SimulatedDatabase, link: &Arc<Link>, clock: Arc<dyn Clock>, is_deaf: bool) -> World {
+    let connection = SimulatedConnection::over(database.clone(), Arc::clone(link), 0);
+    let agent = settings().agent;
+    let role = ServerRole { agent: Some(agent), serves_http: true, workers: 2, ..ServerRole::default() };
+    let (id, host) = (ServerId(Uuid::new_v4()), "server".to_owned());
+    let row = ServerRow { id, kind: ServerKind::Server, host, pid: 1, machine: None, process: None, role };
+    let rows = Arc::new(SimulatedServers(connection.clone()));
+    let membership = Membership::join(rows, row, Admission::AtOnce, Timings::USUAL).await.unwrap();
+    connection.commits_for(membership.id());
+    let bell = (!is_deaf).then(|| Arc::new(SimulatedBell::new(&membership, connection.clone())) as _);
+    let store = SharedStore::ringing(connection, StoreAccess::Member(membership), bell, clock, Handle::current());
+    World::over(Fixture::memory(), Arc::new(store), settings(), runtime()).await
 }
 
 /// The store as engines have it that are stopped in the midst of a test: closing it does nothing.

@@ -32,14 +32,10 @@ impl Placement {
     }
 
     /// Entries of the turn at `epoch` itself are durable, from the first to the last of these, and so is all before them: that
-    /// goes to the turn before it hears of these.
-    pub fn appended(&self, turn: TurnId, epoch: u64, first: u64, last: u64) {
+    /// goes to the turn before it hears of these. What of it others have written, and was not known here, was `found`.
+    pub fn appended(&self, turn: TurnId, epoch: u64, (first, last): (u64, u64), found: Vec<Delivery>) {
         let mut turns = self.lock();
-        if let Some(live) = turns.at_workers.get_mut(&turn).filter(|live| live.epoch == epoch)
-            && first <= live.in_order
-        {
-            live.in_order = live.in_order.max(last + 1);
-        }
+        turns.found(turn, epoch, last + 1, found);
         if let Some(queue) = turns.queues.get_mut(&turn) {
             queue.are_durable_before(first, last);
             turns.flush(self, turn);
@@ -58,20 +54,22 @@ impl Placement {
     /// reached it yet goes to it.
     pub fn found(&self, turn: TurnId, epoch: u64, count: u64, found: Vec<Delivery>) {
         let mut turns = self.lock();
-        let Some(live) = turns.at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) else { return };
-        live.in_order = live.in_order.max(count);
-        let known = live.has_heard_of();
-        let queue = turns.queues.entry(turn).or_default();
-        for delivery in found {
-            if known <= delivery.index() {
-                queue.found(epoch, delivery);
-            }
-        }
+        turns.found(turn, epoch, count, found);
         turns.flush(self, turn);
     }
 }
 
 impl Turns {
+    /// See [`Placement::found`].
+    fn found(&mut self, turn: TurnId, epoch: u64, count: u64, found: Vec<Delivery>) {
+        let Some(live) = self.at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) else { return };
+        live.in_order = live.in_order.max(count);
+        let known = live.has_heard_of();
+        for delivery in found.into_iter().filter(|delivery| known <= delivery.index()) {
+            self.queues.entry(turn).or_default().found(epoch, delivery);
+        }
+    }
+
     /// Delivers what may go to the turn now.
     pub(super) fn flush(&mut self, placement: &Placement, turn: TurnId) {
         loop {

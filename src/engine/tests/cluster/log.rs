@@ -54,7 +54,10 @@ pub enum Line {
     /// What a worker said is in the journal, as that entry; where it was a step that finished, which.
     Stored(AtWorker, u64, Option<String>),
     Asked(SessionId, InterruptId),
+    /// A delivery was handed to a worker's turn.
     Delivered(AtWorker, u64),
+    /// The turn has heard of it.
+    Told(AtWorker, u64),
     Ended(AtWorker),
     /// A worker was told something that is nobody's fault but ours.
     Wrong(AtWorker, String),

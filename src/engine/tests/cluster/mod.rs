@@ -20,7 +20,7 @@ use self::driver::World;
 use self::log::Line;
 use crate::domain::cluster::{Moment, Timings};
 use crate::domain::{Error, seeds};
-use crate::faults;
+use crate::faults::{self, Rule};
 use crate::store::shared::servers::ServerId;
 use crate::store::simulated::history::History;
 use crate::store::simulated::network::Weather;
@@ -38,6 +38,8 @@ const WORLDS_THAT_FAIL_OVER: u64 = 80;
 struct Setting {
     weather: Weather,
     left_out: Option<LeftOut>,
+    /// The rule that its servers leave out.
+    without: Option<Rule>,
     fails_over: bool,
     timings: Timings,
     /// How far what servers hear of the database's clock is off at the most.
@@ -52,6 +54,7 @@ impl Setting {
     const USUAL: Self = Self {
         weather: ROUGH,
         left_out: None,
+        without: None,
         fails_over: false,
         timings: Timings::USUAL,
         skew_ms: 200,
@@ -77,6 +80,7 @@ struct Outcome {
 }
 
 fn run(seed: u64, setting: Setting) -> Outcome {
+    setting.without.into_iter().for_each(faults::leave_out);
     entropy::run(seed, || World::run(seed, setting))
 }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use super::{Setting, look_at, tell_of};
 use crate::domain::cluster::Timings;
 use crate::domain::seeds;
+use crate::faults::Rule;
 use crate::store::simulated::network::Weather;
 use crate::store::simulated::{LeftOut, apart};
 
@@ -41,6 +42,15 @@ fn a_server_that_acts_however_long_it_has_not_reached_the_database() {
     // Whoever was taken for dead in the middle of something long is still at it.
     let long = Setting { is_long: true, ..Setting::USUAL };
     goes_red("a_server_that_acts_however_long_it_has_not_reached_the_database", Setting { timings, ..long }, long);
+}
+
+#[test]
+fn a_word_that_is_stored_after_what_nobody_here_has_read() {
+    goes_red(
+        "a_word_that_is_stored_after_what_nobody_here_has_read",
+        Setting { without: Some(Rule::Earlier), ..Setting::USUAL },
+        Setting::USUAL,
+    );
 }
 
 #[test]

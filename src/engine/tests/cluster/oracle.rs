@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::Outcome;
 use super::log::{AtWorker, Life, Line, ToldClient};
+use super::worker::parts;
 use crate::domain::audit::{Action, Verifier};
 use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::status::{InterruptStatus, NoticeStatus};
@@ -39,6 +40,7 @@ pub fn judge(outcome: &Outcome, fails_over: bool) -> Vec<String> {
         judge.no_entry_comes_after_a_later_epochs();
         judge.no_step_runs_again();
         judge.deliveries_are_in_order();
+        judge.turns_hear_what_stands_in_their_journals_in_order();
         judge.who_was_buried_does_nothing();
         judge.events_are_all_heard_in_order();
         judge.notices_are_taken_in_order();
@@ -50,7 +52,7 @@ pub fn judge(outcome: &Outcome, fails_over: bool) -> Vec<String> {
 
 /// Which of its deeds a turn tells of.
 fn place_of(path: &str) -> Option<usize> {
-    path.strip_prefix("0#")?.parse().ok()
+    path.strip_prefix("0#")?.split('/').next()?.parse().ok()
 }
 
 /// Sessions that are deleted.
@@ -148,7 +150,8 @@ impl<'a> Judge<'a> {
     /// where others took over, and where something was taken back.
     fn journals_are_of_one_run(&mut self) {
         for (turn, journal) in &self.history.turns {
-            let (mut done, mut asked) = (0, BTreeMap::new());
+            let parts = parts(turn.message.content.as_deref().unwrap_or_default());
+            let (mut done, mut of_it, mut asked) = (0, 0, BTreeMap::new());
             for recorded in journal {
                 let place = match &recorded.entry {
                     Entry::Step { step, .. } | Entry::Intent { step, .. } => place_of(&step.path),
@@ -164,7 +167,10 @@ impl<'a> Judge<'a> {
                     _ => continue,
                 };
                 self.expect(place == Some(done), || format!("deed {done} of {} is not done: {recorded:?}", turn.id));
-                done += usize::from(!matches!(recorded.entry, Entry::Intent { .. } | Entry::Ask { .. }));
+                of_it += usize::from(!matches!(recorded.entry, Entry::Intent { .. } | Entry::Ask { .. }));
+                if parts.get(done) == Some(&of_it) {
+                    (done, of_it) = (done + 1, 0);
+                }
             }
         }
     }
@@ -282,6 +288,30 @@ impl<'a> Judge<'a> {
             let Line::Delivered(to, index) = line else { continue };
             let before = last.insert(*to, *index);
             self.expect(before.is_none_or(|before| before < *index), || format!("after {before:?}: {at:?} {line:?}"));
+        }
+    }
+
+    /// Before what it has said itself is acknowledged, a turn has heard of all that stands before it.
+    fn turns_hear_what_stands_in_their_journals_in_order(&mut self) {
+        let mut heard: BTreeMap<AtWorker, BTreeSet<u64>> = BTreeMap::new();
+        for (at, line) in self.lines {
+            let ((_, turn, _), heard, index) = match line {
+                Line::Ordered(to, known) => {
+                    heard.insert(*to, (0..*known).collect());
+                    continue;
+                }
+                Line::Told(to, index) => (to, heard.entry(*to).or_default(), *index),
+                Line::Stored(to, index, _) => (to, heard.entry(*to).or_default(), *index),
+                _ => continue,
+            };
+            let is_told =
+                |recorded: &RecordedEntry| matches!(recorded.entry, Entry::Answer { .. } | Entry::Expire { .. });
+            let told =
+                (0..index).zip(self.journal(*turn).unwrap_or_default()).filter(|(_, recorded)| is_told(recorded));
+            let missed: Vec<u64> = told.map(|(index, _)| index).filter(|index| !heard.contains(index)).collect();
+            let is_next = heard.last() < Some(&index);
+            heard.insert(index);
+            self.expect(is_next && missed.is_empty(), || format!("before {missed:?}: {at:?} {line:?}"));
         }
     }
 

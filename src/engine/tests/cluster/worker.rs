@@ -1,7 +1,7 @@
 //! Workers that run scripts: the text of a message says which steps its turn takes, so that a turn that begins anew, here
 //! or elsewhere, takes the same.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -26,6 +26,8 @@ enum Deed {
     Step(u64),
     Once(u64),
     Ask(Option<f64>),
+    /// A question is open while a step is at work.
+    AskBeside(u64, Option<f64>),
     Sleep(i64),
 }
 
@@ -40,11 +42,21 @@ fn script(text: &str) -> Vec<Deed> {
         match kind {
             0..40 => Deed::Step(takes),
             40..60 => Deed::Once(takes),
-            60..85 => Deed::Ask(random.chance(30).then(|| random.within(4..25) as f64)),
+            60..75 => Deed::Ask(random.chance(30).then(|| random.within(4..25) as f64)),
+            // Somebody is to answer meanwhile.
+            75..90 => {
+                let expires_in = random.chance(30).then(|| random.within(4..25) as f64);
+                Deed::AskBeside(takes + random.within(1000..8000), expires_in)
+            }
             _ => Deed::Sleep(i64::try_from(random.within(300..9000)).unwrap()),
         }
     });
     deeds.collect()
+}
+
+/// By how many entries of its journal each thing that the turn of a message does is done.
+pub fn parts(text: &str) -> Vec<usize> {
+    script(text).iter().map(|deed| 1 + usize::from(matches!(deed, Deed::AskBeside(..)))).collect()
 }
 
 /// Whether a turn is to leave its worker.
@@ -262,7 +274,20 @@ impl Running {
                     }
                     self.say(vec![step(&path)], Some(&path)).await?;
                 }
-                Deed::Ask(expires_in) => self.ask(place, &path, expires_in).await?,
+                Deed::Ask(expires_in) => {
+                    let has_asked = self.asked.contains_key(&path);
+                    let asked = self.put(place, &path, expires_in, true).await?;
+                    self.answered(asked, !has_asked).await?;
+                }
+                Deed::AskBeside(takes, expires_in) => {
+                    let beside = format!("{path}/step");
+                    let asked = self.put(place, &path, expires_in, false).await?;
+                    if !self.done.contains(&beside) {
+                        self.body(&beside, takes, false).await?;
+                        self.say(vec![step(&beside)], Some(&beside)).await?;
+                    }
+                    self.answered(asked, false).await?;
+                }
                 Deed::Sleep(millis) if !self.fired.contains(&path) => self.sleep(&path, millis).await?,
                 Deed::Step(_) | Deed::Once(_) | Deed::Sleep(_) => {}
             }
@@ -295,18 +320,24 @@ impl Running {
         self.workers.log.note(Line::Begins(self.me, path.to_owned(), once));
         // Also where the process ends.
         let over = Over { log: Arc::clone(&self.workers.log), line: Line::Over(self.me, path.to_owned()) };
-        let cut = async {
-            // The sender lives as long as the turn has not left.
-            drop(self.leave.wait_for(|leave| *leave != Leave::Stays).await);
-        };
-        tokio::select! {
-            biased;
-            () = cut => {}
-            () = sleep(Duration::from_millis(takes)) => {}
+        let done = sleep(Duration::from_millis(takes));
+        tokio::pin!(done);
+        loop {
+            let given = tokio::select! {
+                biased;
+                // The sender lives as long as the turn has not left.
+                _ = self.leave.wait_for(|leave| *leave != Leave::Stays) => None,
+                given = self.given.recv() => given,
+                () = &mut done => None,
+            };
+            self.pass().await?;
+            match given {
+                Some(given) => self.take(&given),
+                None => break,
+            }
         }
-        let passed = self.pass().await;
         drop(over);
-        passed
+        Ok(())
     }
 
     /// What an outcome means for the turn.
@@ -330,36 +361,51 @@ impl Running {
         let said = tokio::spawn(async move { engine.turn_append(turn, epoch, records).await });
         let said = said.await.unwrap_or_else(|error| Err(Error::Internal(error.to_string())));
         let said = self.told(said)?;
+        // What has come by now goes before or after what is acknowledged, as it stands in the journal; what comes later, after.
+        let mut given: VecDeque<_> = std::iter::from_fn(|| self.given.try_recv().ok()).collect();
         self.workers.link.goes_on().await;
         for appended in said.iter().flatten().flatten() {
+            while given.front().is_some_and(|given| given.index() < appended.index) {
+                given.pop_front().iter().for_each(|given| self.take(given));
+            }
             let finished = finishes.map(str::to_owned);
             self.workers.log.note(Line::Stored(self.me, appended.index, finished));
-            // What comes before it in the journal was given before.
-            while let Ok(given) = self.given.try_recv() {
-                self.take(&given);
-            }
             self.seen = self.seen.max(Some(appended.index));
         }
+        given.iter().for_each(|given| self.take(given));
         Ok(said)
     }
 
-    async fn ask(&mut self, place: usize, path: &str, expires_in: Option<f64>) -> Result<(), Out> {
-        let id = match self.asked.get(path) {
-            Some(id) => *id,
-            None => {
-                let said = self.say(vec![question(place, expires_in), waiting(self.seen, &[])], None).await?;
-                let asked = said.into_iter().next().and_then(Result::ok).flatten().and_then(|it| it.interrupt);
-                let Some(id) = asked else { return Err(Out::Elsewhere) };
-                self.workers.log.note(Line::Asked(self.order.session, id));
-                self.asked.insert(path.to_owned(), id);
-                id
-            }
-        };
+    /// Asks, unless that is in the journal; where nothing else `waits`, it says so with the question.
+    async fn put(
+        &mut self,
+        place: usize,
+        path: &str,
+        expires_in: Option<f64>,
+        waits: bool,
+    ) -> Result<InterruptId, Out> {
+        if let Some(id) = self.asked.get(path) {
+            return Ok(*id);
+        }
+        let mut records = vec![question(place, expires_in)];
+        records.extend(waits.then(|| waiting(self.seen, &[])));
+        let said = self.say(records, None).await?;
+        let asked = said.into_iter().next().and_then(Result::ok).flatten().and_then(|it| it.interrupt);
+        let Some(id) = asked else { return Err(Out::Elsewhere) };
+        self.workers.log.note(Line::Asked(self.order.session, id));
+        self.asked.insert(path.to_owned(), id);
+        Ok(id)
+    }
+
+    /// Waits until a question is answered or has expired; whether it `has_said` so.
+    async fn answered(&mut self, id: InterruptId, mut has_said: bool) -> Result<(), Out> {
         while !self.settled.contains(&id) {
-            if self.order.journal.iter().any(|recorded| matches!(recorded.entry, Entry::Ask { .. })) {
+            if !std::mem::take(&mut has_said) {
                 self.say(vec![waiting(self.seen, &[])], None).await?;
             }
-            self.hear().await?;
+            if !self.settled.contains(&id) {
+                self.hear().await?;
+            }
         }
         Ok(())
     }
@@ -398,6 +444,7 @@ impl Running {
     }
 
     fn take(&mut self, given: &Delivery) {
+        self.workers.log.note(Line::Told(self.me, given.index()));
         self.seen = self.seen.max(Some(given.index()));
         match given {
             Delivery::Answer { interrupt, .. } | Delivery::Expired { interrupt, .. } => self.settled.insert(*interrupt),
