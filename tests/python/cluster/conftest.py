@@ -65,10 +65,10 @@ def place(tmp_path: Path) -> Path:
     return tmp_path / "step"
 
 
-def begin_step(api: Api, place: Path, *, once: bool = False) -> str:
-    """A new session whose turn is in the middle of a step."""
+def begin_step(api: Api, place: Path, *, once: bool = False, asks: bool = False) -> str:
+    """A new session whose turn is in the middle of a step, and `asks` something besides."""
     session_id = api.create()
-    assert api.send(session_id, json.dumps({"place": str(place), "once": once})).status_code == 202
+    assert api.send(session_id, json.dumps({"place": str(place), "once": once, "asks": asks})).status_code == 202
     eventually(lambda: runs(place), 1)
     return session_id
 

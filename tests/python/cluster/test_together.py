@@ -87,6 +87,20 @@ def test_a_turn_that_is_answered_at_another_server_at_once_does_not_begin_anew(w
         assert ledger.read_text().splitlines() == ["effect"]
 
 
+def test_an_answer_given_at_another_server_is_told_before_the_step_that_ends_after_it(
+    serve: Serve, database: str, tmp_path: Path
+) -> None:
+    """Where nobody rings for it, and the step is over before a look, each second, finds it."""
+    one, other = (serve(f"{database}&pooler=transaction").api for _ in range(2))
+    for number in range(4):
+        place = tmp_path / str(number)
+        session_id = begin_step(one, place, asks=True)
+        session = one.wait(session_id)
+        ok(other.resume(session_id, session["interrupts"][0]["interrupt_id"], "yes"))
+        Path(f"{place}.go").touch()
+        assert result(one.wait(session_id)) == ["yes", "worked"]
+
+
 def test_of_many_who_answer_at_once_at_both_servers_one_is_heard(warm: Pair) -> None:
     session_id, (interrupt_id,) = asked(warm.one, FREE)
     with ThreadPoolExecutor(20) as people:

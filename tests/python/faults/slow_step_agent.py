@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from pathlib import Path
@@ -25,11 +26,27 @@ def work_once(place: str) -> str:
     return work(place)
 
 
+async def ask_beside(place: str) -> list[str]:
+    """What it is told while it asks, and a step runs at `place`, as it comes."""
+    heard: list[str] = []
+
+    async def ask() -> None:
+        heard.append(await hitl.interrupt({"type": "free", "question": "go on?"}))
+
+    async def run() -> None:
+        heard.append(await hitl.step(work, place))
+
+    await asyncio.gather(ask(), run())
+    return heard
+
+
 async def agent(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
-    """The message is `{"place": path, "once": whether the step is}`, or `null` for a question."""
+    """The message is `{"place": path, "once": whether the step is}`, `null` for a question, or both with `"asks"`."""
     order = json.loads(message.content or "")
     if order is None:
         said = await hitl.interrupt({"type": "free", "question": "go on?"})
+    elif order.get("asks"):
+        said = json.dumps(await ask_beside(order["place"]))
     elif order["once"]:
         said = await work_once(order["place"])
     else:
