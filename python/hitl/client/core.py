@@ -27,6 +27,10 @@ DEFAULT_URL = "http://127.0.0.1:8000"
 EVENT_SILENCE = 90.0
 """Seconds without a byte after which an event stream is taken for dead and opened again."""
 
+_LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
+"""Each open event stream has a connection to itself: of httpx2's hundred, none might be left for a call. The idle ones
+that are kept are as many as its."""
+
 LARGEST_EVENT = 8 * 1024 * 1024
 """Bytes. A session's last message travels in one event, so this is generous."""
 
@@ -64,7 +68,12 @@ def connection_settings(url: str | httpx2.URL, api_key: str | None, timeout: flo
         raise ValueError(f"{url!r} is not a URL: {error}") from error
     if base_url.scheme not in ("http", "https") or not base_url.host:
         raise ValueError(f"{url!r} is not the URL of a server; it looks like {DEFAULT_URL}")
-    settings: dict[str, Any] = {"base_url": base_url, "headers": headers, "timeout": seconds("timeout", timeout)}
+    settings: dict[str, Any] = {
+        "base_url": base_url,
+        "headers": headers,
+        "timeout": seconds("timeout", timeout),
+        "limits": _LIMITS,
+    }
     if _is_loopback(base_url.host):
         settings["trust_env"] = False
         if base_url.scheme == "http":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from typing import Any
 
 import httpx2
@@ -37,6 +38,15 @@ async def test_what_happens_after_connecting_is_in_the_stream(server: FakeServer
         stream = aiter(events)
         types = [(await anext(stream)).type for _ in range(3)]
     assert types == ["session.running", "interrupt.created", "session.interrupted"]
+
+
+async def test_many_open_streams_leave_room_for_other_calls(server: FakeServer) -> None:
+    """As a chat page has one open for each of its visitors."""
+    async with AsyncClient(server.url) as client, AsyncExitStack() as open_streams:
+        session = await client.create_session()
+        for _ in range(101):
+            await open_streams.enter_async_context(client.events(session.session_id))
+        assert (await client.get_session(session.session_id)).status == "idle"
 
 
 async def test_a_cut_stream_comes_back_where_it_was(server: FakeServer) -> None:
