@@ -1,6 +1,6 @@
 """The native core of hitl: the domain's checks, replay, and the server. Internal; use `hitl`."""
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias, final
 
 from hitl.errors import ReplayMismatch
@@ -469,9 +469,6 @@ class Server:
     def start(self) -> None:
         """Returns once it listens; raises `ServeError`, also when it is stopped meanwhile."""
 
-    def start_async(self) -> Awaitable[None]:
-        """The same as an awaitable."""
-
     @property
     def url(self) -> str:
         """Where it listens."""
@@ -480,9 +477,6 @@ class Server:
         """Finishes turns at work for at most `timeout` seconds, ends the rest, closes. A start under way is given up,
         and has left nothing behind when this returns. Twice does nothing.
         """
-
-    def stop_async(self, timeout: float) -> Awaitable[None]:
-        """The same as an awaitable."""
 
     def wait(self) -> None:
         """Blocks until the server does not serve any more."""

@@ -1,4 +1,5 @@
-//! The threads behind everything that Python awaits here. They do not outlive a fork.
+//! The threads behind everything that Python waits for here. They do not outlive a fork, and none of them ever runs Python:
+//! one that comes back to an interpreter which is on its way out takes the process down with it.
 
 use std::pin::pin;
 use std::process;
@@ -10,6 +11,7 @@ use pyo3::prelude::*;
 use tokio::runtime::Runtime;
 
 static OWNER: OnceLock<u32> = OnceLock::new();
+static RUNTIME: OnceLock<Runtime> = OnceLock::new();
 
 /// How often whoever waits looks whether a signal has come.
 const LOOK: Duration = Duration::from_millis(100);
@@ -18,10 +20,16 @@ const LOOK: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// `RuntimeError` in a process that was forked from the one that started it: its threads are not here, and whatever
-/// waited for them would wait for ever.
+/// waited for them would wait for ever. `OSError` where the system gives no more threads.
 pub fn runtime() -> PyResult<&'static Runtime> {
     check_owner()?;
-    Ok(pyo3_async_runtimes::tokio::get_runtime())
+    match RUNTIME.get() {
+        Some(runtime) => Ok(runtime),
+        None => {
+            let made = Runtime::new()?;
+            Ok(RUNTIME.get_or_init(|| made))
+        }
+    }
 }
 
 /// # Errors

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use pyo3_async_runtimes::tokio::future_into_py;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
@@ -69,19 +68,6 @@ impl Server {
         started.map_err(|error| serve_error(slf.py(), &error))
     }
 
-    /// The same as an awaitable.
-    fn start_async<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
-        let runtime = runtime()?;
-        let (config, channel) = slf.get().take_config()?;
-        let this = slf.clone().unbind();
-        // A task of its own: it comes to its end, and is heard to, even if nobody awaits it any more.
-        let starting = runtime.spawn(async move { this.get().begin(config, channel).await });
-        future_into_py(slf.py(), async move {
-            let started = starting.await.map_err(|error| PyRuntimeError::new_err(error.to_string()))?;
-            started.map_err(|error| Python::attach(|py| serve_error(py, &error)))
-        })
-    }
-
     /// Where it listens.
     #[getter]
     fn url(&self) -> PyResult<String> {
@@ -93,13 +79,6 @@ impl Server {
     fn stop(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
         let runtime = runtime()?;
         py.detach(|| runtime.block_on(self.end(patience(timeout)))).map_err(runtime_error)
-    }
-
-    /// The same as an awaitable.
-    fn stop_async<'py>(slf: &Bound<'py, Self>, timeout: f64) -> PyResult<Bound<'py, PyAny>> {
-        runtime()?;
-        let this = slf.clone().unbind();
-        future_into_py(slf.py(), async move { this.get().end(patience(timeout)).await.map_err(runtime_error) })
     }
 
     /// Blocks until the server does not serve any more.

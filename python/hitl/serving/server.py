@@ -184,17 +184,15 @@ class Server:
         self.stop()
 
     async def __aenter__(self) -> Self:
+        # Late: whoever awaits this has it already, and `hitl serve` starts without.
+        from asyncio import wrap_future
+
         with self._starting() as core:
-            await core.start_async()
+            await wrap_future(_in_thread(core.start, daemon=False))
         return self
 
     async def __aexit__(self, *exc_info: object) -> None:
-        core, self._core = self._core, None
-        try:
-            if core is not None:
-                await core.stop_async(self._patience(None))
-        finally:
-            self._end_worker()
+        await _to_its_end(self.stop)
 
     @contextmanager
     def _starting(self) -> Iterator[_core.Server]:
@@ -367,9 +365,32 @@ def _interruptibly(work: Callable[[], object]) -> None:
         work()
 
 
-def _in_thread(work: Callable[[], object]) -> Future[None]:
-    """Run `work` in a thread of its own."""
+async def _to_its_end(work: Callable[[], object]) -> None:
+    """Run `work` in a thread. Whoever is cancelled meanwhile hears of it once `work` is done."""
+    import asyncio  # late, as in `__aenter__`
+
+    running = asyncio.wrap_future(_in_thread(work, daemon=False))
+    cancelled: asyncio.CancelledError | None = None
+    while not running.done():
+        try:
+            await asyncio.wait([running])
+        except asyncio.CancelledError as error:
+            cancelled = error
+    try:
+        running.result()
+    finally:
+        if cancelled is not None:
+            raise cancelled
+
+
+def _in_thread(work: Callable[[], object], *, daemon: bool = True) -> Future[None]:
+    """Run `work` in a thread of its own: those of a loop's executor may all be taken by what waits for `work`.
+
+    daemon: whether the interpreter may exit meanwhile. A thread that comes back from the core to one that does so takes
+    the process down with it.
+    """
     future: Future[None] = Future()
+    future.set_running_or_notify_cancel()  # whoever does not wait any more cannot keep it from being settled
 
     def run() -> None:
         try:
@@ -379,7 +400,7 @@ def _in_thread(work: Callable[[], object]) -> Future[None]:
         else:
             future.set_result(None)
 
-    threading.Thread(target=run, name="hitl serve", daemon=True).start()
+    threading.Thread(target=run, name="hitl serve", daemon=daemon).start()
     return future
 
 

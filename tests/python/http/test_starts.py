@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -199,6 +200,42 @@ def test_a_cancelled_start_leaves_nothing(project: Path, hangs: str) -> None:
     with nothing_left():
         asyncio.run(cancel())
     assert_serves(project)
+
+
+def test_an_end_that_is_cancelled_is_an_end_all_the_same(project: Path) -> None:
+    begun, finish, urls = threading.Event(), threading.Event(), list[str]()
+
+    async def agent(_message: Any, state: Any) -> Any:
+        begun.set()
+        await asyncio.to_thread(finish.wait, LIMIT)
+        return "done", state
+
+    def send() -> None:
+        with closing(Api(urls[0])) as api:
+            api.send(api.create(), "hello")
+        begun.wait(LIMIT)
+
+    def is_refused() -> bool:
+        with socket.socket() as caller:
+            return caller.connect_ex(("127.0.0.1", urlsplit(urls[0]).port)) != 0
+
+    async def serve() -> None:
+        async with hitl.Server(agent, port=0, store="hitl.db", shutdown_timeout=LIMIT) as server:
+            urls.append(server.url)
+            await asyncio.to_thread(send)
+
+    async def cancel() -> None:
+        serving = asyncio.create_task(serve())
+        await asyncio.to_thread(begun.wait, LIMIT)
+        await asyncio.to_thread(eventually, is_refused, expected=True)
+        serving.cancel()
+        asyncio.get_running_loop().call_soon(finish.set)
+        with pytest.raises(asyncio.CancelledError):
+            await serving
+
+    with nothing_left():
+        asyncio.run(cancel())
+        assert_serves(project)
 
 
 def no_policy(directory: Path) -> None:
