@@ -156,20 +156,14 @@ def _body_done(
     scope.task = None  # whose context leads here: a ring for the garbage collector, with all that the body had
     if turn.bodies.get(scope.path) is scope:
         del turn.bodies[scope.path]
-    value: Any = None
-    error: BaseException | None
-    try:
-        value, error = task.result()
-    except asyncio.CancelledError as cancelled:  # its own: a cancelled caller does not wait for it any more
-        error = cancelled
-    except BaseException as raised:  # noqa: BLE001 - whatever a body ends with is its outcome
-        error = raised
+    value, error = _end_of(task)
     if turn.has_ended or not turn.order.is_expected(scope.path):
         pass  # nobody waits for it
     elif isinstance(error, NoOutcome):
         if turn.watcher is not None:
             scope.error = error
             turn.watcher.body_ended(scope, None)
+            scope.error = None
         turn.stalled[scope.path] = (error.error, again)
     else:
         scope.error = error
@@ -178,6 +172,19 @@ def _body_done(
             turn.watcher.body_ended(scope, result)
         turn.order.when_live(scope.path, partial(turn.order.records.send_step, step, result))
     turn.order.body_ended(scope.path)
+
+
+def _end_of(task: asyncio.Task[tuple[Any, BaseException | None]]) -> tuple[Any, BaseException | None]:
+    """Value or error of a body that has ended. The error is not raised, or it would hold this frame, which has the task
+    that holds it: a ring for the garbage collector, with all that the body had.
+    """
+    if not task.cancelled():
+        error = task.exception()  # whatever a body ends with is its outcome
+        return task.result() if error is None else (None, error)
+    try:
+        return task.result()
+    except asyncio.CancelledError as cancelled:  # its own: a cancelled caller does not wait for it any more
+        return None, cancelled
 
 
 def _outcome(turn: _Turn, scope: StepScope, value: Any, error: BaseException | None) -> dict[str, Any]:
@@ -191,7 +198,7 @@ def _outcome(turn: _Turn, scope: StepScope, value: Any, error: BaseException | N
         except (TypeError, ValueError) as unstorable:
             if scope.kind == "tool":
                 return stored_as_json(scope.name, value, unstorable)
-            error = unstorable
+            return turn.error_outcome(unstorable)
     return turn.error_outcome(error)
 
 
@@ -204,8 +211,12 @@ def opened(outcome: dict[str, Any], scope: StepScope | None, *, is_kept: bool = 
     error = decode_error(outcome["error"])
     if scope is not None and scope.error is not None:
         # The class and arguments are those of the record; the traceback is only for people to read.
-        raise error.with_traceback(scope.error.__traceback__)
-    raise error
+        error = error.with_traceback(scope.error.__traceback__)
+        scope.error = None
+    try:
+        raise error
+    finally:
+        del error  # else it holds this frame, which holds it: a ring for the garbage collector
 
 
 async def ask_for_outcome(

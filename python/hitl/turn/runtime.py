@@ -452,7 +452,10 @@ class Turn:
         context = contextvars.copy_context()
         done, run = job(self, place, context, lambda: function(*args, **kwargs))
         threading.Thread(target=run, name=f"hitl {label(function)}", daemon=True).start()
-        return await done
+        try:
+            return await done
+        finally:
+            del done  # a ring, as in ``bodies.opened``
 
     def run_sync(self, caller: str, make: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Run a coroutine of this turn from one of its threads and wait for it. ``caller`` is for the error message.

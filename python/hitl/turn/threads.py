@@ -42,10 +42,13 @@ def job(
     """A future for the task at ``place``, and what to call in some thread to run ``function`` in ``context`` and settle
     it. The thread counts as work of the turn, or of the step, until it has done so."""
     done: asyncio.Future[T] = AwaitedFuture(place.next_number(), turn.loop)
+    unsettled = [done]
+    """Empty once it is settled: an error has ``run`` in its traceback, which is not to lead to what holds the error."""
     holder = place.holder
     holder.threads += 1
 
     def complete(value: T | None, error: BaseException | None) -> None:
+        done = unsettled.pop()
         if done.done():
             return
         if error is None:
@@ -72,6 +75,7 @@ def job(
             error = raised
         if not turn.loop.is_closed():
             turn.order.schedule.call_soon_threadsafe(finished, value, error, context=OUTSIDE.copy())
+        error = None  # a ring, as in ``bodies.opened``
 
     return done, run
 
@@ -104,8 +108,12 @@ class ThreadCall:
             raise RuntimeError("a hitl call was made after its turn had ended") from closed
         while (run := self._jobs.get()) is not None:
             run()
-        if self._error is not None:
-            raise self._error
+        error, self._error = self._error, None
+        try:
+            if error is not None:
+                raise error
+        finally:
+            del error  # a ring, as in ``bodies.opened``
         value: T = self._value
         return value
 
@@ -158,7 +166,10 @@ class ThreadCall:
         assert place is not None
         done, run = job(self._turn, place, context, function)
         self._jobs.put(run)
-        return await done
+        try:
+            return await done
+        finally:
+            del done  # a ring, as in ``bodies.opened``
 
 
 async def call_blocking(turn: AnyTurn, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:

@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import gc
 import threading
+from contextlib import suppress
 from typing import Any
 from weakref import ref
 
@@ -56,6 +57,36 @@ async def test_what_a_body_had_is_free_when_its_step_is_over() -> None:
     gc.disable()  # there is nothing for it to find
     try:
         assert await LocalTurn().run(agent)
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("failing", ["raising", "unstorable", "in a thread"])
+async def test_what_a_failed_body_had_is_free_once_its_error_was_caught(failing: str) -> None:
+    class Connection:
+        pass
+
+    had: list[ref[Connection]] = []
+
+    def plain_body() -> Connection:
+        made = Connection()
+        had.append(ref(made))
+        if failing != "unstorable":
+            raise ConnectionError("it went away")
+        return made
+
+    async def body() -> Connection:
+        return plain_body()
+
+    async def agent() -> None:
+        with suppress(ConnectionError, TypeError):
+            await step(plain_body if failing == "in a thread" else body)
+
+    local = LocalTurn()
+    gc.disable()  # there is nothing for it to find
+    try:
+        await local.run(agent)
+        await until(lambda: had[0]() is None)  # a thread may be about to let go of it
     finally:
         gc.enable()
 
