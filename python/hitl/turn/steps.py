@@ -30,6 +30,10 @@ Q = ParamSpec("Q")
 T = TypeVar("T")
 
 
+_WITHOUT_LOOP = ("no running event loop", "There is no current event loop")
+"""How asyncio says that a thread has none."""
+
+
 class StepDecorator:
     """What ``@hitl.step(key=..., once=...)`` returns: it makes every call of a function a step."""
 
@@ -169,7 +173,14 @@ def _run(
     async def body() -> Any:
         if inspect.iscoroutinefunction(function):
             return await function(*args, **kwargs)
-        result = await call_blocking(turn, function, *args, **kwargs)
+        try:
+            result = await call_blocking(turn, function, *args, **kwargs)
+        except RuntimeError as error:
+            if str(error).startswith(_WITHOUT_LOOP):
+                error.add_note(
+                    "hint: a plain function runs in a thread, without an event loop; write it as `async def`"
+                )
+            raise
         # A lambda or a partial around an async function only shows itself by what it returns.
         return await result if inspect.isawaitable(result) else result
 

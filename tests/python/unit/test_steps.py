@@ -144,6 +144,14 @@ async def test_a_wrong_call_is_the_functions_own_type_error() -> None:
         await LocalTurn().run(step, add)
 
 
+@pytest.mark.parametrize("function", [asyncio.gather, asyncio.get_running_loop])
+async def test_a_plain_function_that_needs_the_loop_says_how_it_gets_there(function: Callable[[], Any]) -> None:
+    with pytest.raises(RuntimeError, match="event loop") as raised:
+        await LocalTurn().run(step, function)
+    [hint] = raised.value.__notes__
+    assert "async def" in hint
+
+
 async def test_the_clock_is_recorded() -> None:
     local = LocalTurn()
 
