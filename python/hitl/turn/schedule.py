@@ -20,6 +20,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import Context
+from functools import partial
 from typing import Any, ParamSpec, TypeVar
 
 from hitl.turn.places import AnyOrder, AnyTurn, Place, StepScope, place_var
@@ -160,6 +161,7 @@ class Schedule:
         loop.time = self._time
         loop.create_future = self._create_future
         loop.run_in_executor = self._run_in_executor
+        loop.run_until_complete = partial(self._run_until_complete, vars(loop).get("run_until_complete"))
         loop.set_task_factory(self._make_task)
         # A generator that the garbage collector finds is closed at no particular point of any turn.
         close = getattr(loop, "_asyncgen_finalizer_hook", None)
@@ -219,6 +221,28 @@ class Schedule:
         counted = Counted(order, callback, args, context)
         self.call_soon_threadsafe(order.wake, counted, context=OUTSIDE.copy())
         return counted
+
+    def _run_until_complete(self, given: Callable[[Any], Any] | None, future: Any) -> Any:
+        """The loop's own ``run_until_complete``: that of its class, which may have changed, unless one was ``given``.
+
+        Inside a callback of a turn, where something lets a loop run there too (nest_asyncio), that callback is not what
+        runs meanwhile: its time stands still, and nothing that the loop waits for would ever be due.
+        """
+        loop: Any = self.loop
+        run = given or partial(type(loop).run_until_complete, loop)
+        if self.running is None and self.moment is None:
+            return run(future)
+        made = asyncio.ensure_future(future, loop=loop)  # here, where it is known whose it is
+        outer, outer_moment = self.running, self.moment
+        self.running = self.moment = None
+        try:
+            return run(made)
+        except BaseException:
+            if made is not future:
+                made.cancel()  # a loop that cannot run has not taken it
+            raise
+        finally:
+            self.running, self.moment = outer, outer_moment
 
     # -- time -----------------------------------------------------------------------------------------------------
 

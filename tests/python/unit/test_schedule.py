@@ -205,3 +205,51 @@ async def test_a_context_without_a_place_leaves_the_turn() -> None:
 
     assert await LocalTurn().run(agent) == 1
     assert len(seen) == 1
+
+
+class NestedLoop(asyncio.SelectorEventLoop):
+    """Can be run inside a callback of its own, as nest_asyncio lets every loop be."""
+
+    def run_until_complete(self, future: Any) -> Any:
+        if not self.is_running():
+            return super().run_until_complete(future)
+        made, outer = asyncio.ensure_future(future, loop=self), asyncio.current_task()
+        asyncio.tasks._leave_task(self, outer)  # type: ignore[attr-defined]
+        try:
+            for _ in range(5_000):  # a thousand times as often as is needed
+                if made.done():
+                    break
+                self._run_once()  # type: ignore[attr-defined]
+        finally:
+            asyncio.tasks._enter_task(self, outer)  # type: ignore[attr-defined]
+        return made.result()
+
+
+def test_a_step_may_run_its_loop_where_something_lets_it() -> None:
+    async def fetch() -> str:
+        await asyncio.sleep(0.001)
+        return "fetched"
+
+    async def legacy() -> Any:
+        return asyncio.get_running_loop().run_until_complete(fetch())
+
+    async def main() -> None:
+        assert await asyncio.wait_for(LocalTurn().run(step, legacy), LONG) == "fetched"
+
+    with asyncio.Runner(loop_factory=NestedLoop) as runner:
+        runner.run(main())
+
+
+async def test_a_loop_that_cannot_run_inside_itself_says_so_and_runs_nothing_of_it() -> None:
+    ran: list[str] = []
+
+    async def fetch() -> None:
+        ran.append("fetch")
+
+    async def legacy() -> None:
+        asyncio.get_running_loop().run_until_complete(fetch())
+
+    with pytest.raises(RuntimeError, match="already running"):
+        await LocalTurn().run(step, legacy)
+    await rounds()
+    assert ran == []
