@@ -170,7 +170,7 @@ class Tool(Generic[P, R_co]):
         return self._edit_schema[1]
 
     def _usable_schema(self) -> dict[str, Any] | None:
-        schema = self.parameters.json_schema
+        schema = self.parameters.edit_schema
         try:
             _core.check_response_schema(schema)
         except ValueError as error:

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
 from hitl import _core
 from hitl.errors import HitlError
 from hitl.strict_json import read_json
+from hitl.tools.hints import OrNone, field_definition, fields_without_none
 from hitl.tools.read_back import find_hidden, find_unread
 
 if TYPE_CHECKING:
@@ -59,6 +60,10 @@ class Parameters(Protocol):
         """The JSON Schema of the argument object, as the model is shown it."""
 
     @property
+    def edit_schema(self) -> JsonObject:
+        """The same, of arguments that a person gives."""
+
+    @property
     def names(self) -> frozenset[str] | None:
         """The parameter names; None where a schema allows any."""
 
@@ -93,6 +98,12 @@ class OneName:
 
 class JsonParameters(OneName):
     """For those whose function gets the very JSON that people see."""
+
+    json_schema: JsonObject
+
+    @property
+    def edit_schema(self) -> JsonObject:
+        return self.json_schema
 
     def find_unread(self, values: Mapping[str, Any], json: JsonObject) -> str | None:
         return None if values == json else "arguments: what is shown of them does not say what would run"
@@ -217,14 +228,21 @@ class FunctionParameters(OneName):
         # `schema`, `copy` or `_private` without meeting an attribute of BaseModel.
         names = {f"argument_{index}": parameter.name for index, parameter in enumerate(parameters)}
         fields: dict[str, Any] = {
-            field: _field_definition(parameter, hints.get(parameter.name, Any), doc.parameters.get(parameter.name))
+            field: field_definition(parameter, hints.get(parameter.name, Any), doc.parameters.get(parameter.name))
             for field, parameter in zip(names, parameters, strict=True)
         }
         # It is asked about the fields of a plain dataclass as well, which keep their names.
         config = ConfigDict(extra="forbid", alias_generator=lambda field: names.get(field, field), allow_inf_nan=False)
         try:
             self._model: type[BaseModel] = create_model(label, __config__=config, **fields)
+            # The model is shown what the author wrote, whatever is taken besides.
             schema = self._model.model_json_schema(schema_generator=Untitled)
+            self.edit_schema: JsonObject = schema
+            if missed := fields_without_none(self._model):
+                fields.update({field: (Annotated[fields[field][0], OrNone()], fields[field][1]) for field in missed})
+                self._model = create_model(label, __config__=config, **fields)
+                # Of what a person was shown of a call, nulls too, some other value may be all that they change.
+                self.edit_schema = self._model.model_json_schema(schema_generator=Untitled)
         except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError) as error:
             reason = str(error).splitlines()[0]
             raise TypeError(
@@ -232,8 +250,9 @@ class FunctionParameters(OneName):
                 "hint: use a JSON-like type or a pydantic model, or pass schema=...; what the run is to fill in, and "
                 "not the model, is Annotated[..., hitl.Resource]"
             ) from error
-        schema.pop("title", None)
-        schema.setdefault("properties", {})
+        for each in (schema, self.edit_schema):
+            each.pop("title", None)
+            each.setdefault("properties", {})
         self._fields = names
         self.json_schema: JsonObject = schema
         self.names: frozenset[str] | None = frozenset(names.values())
@@ -303,22 +322,6 @@ _PLAIN = (str, int, float, bool, None, types.NoneType, list, dict, Any)
 _SCALARS = (str, int, bool, types.NoneType)
 
 
-def _field_definition(parameter: inspect.Parameter, hint: Any, description: str | None) -> tuple[Any, Any]:
-    from pydantic import Field
-    from pydantic.fields import FieldInfo
-
-    if typing.get_origin(hint) is Annotated:
-        # `Annotated[str, "what it is for"]`: a bare string beside a type is its description.
-        said = next((item for item in hint.__metadata__ if isinstance(item, str)), None)
-        description = said or description
-        if any(isinstance(item, FieldInfo) and item.description for item in hint.__metadata__):
-            description = None
-    default = parameter.default
-    if description and not (isinstance(default, FieldInfo) and default.description):
-        hint = Annotated[hint, Field(description=description)]
-    return hint, (... if default is inspect.Parameter.empty else default)
-
-
 # --- from a schema the user wrote --------------------------------------------------------------------------------
 
 
@@ -329,6 +332,7 @@ class ModelParameters:
         self._model = model
         self._shown = {name: _shown_name(name, info) for name, info in model.model_fields.items()}
         self.json_schema: JsonObject = model.model_json_schema()
+        self.edit_schema: JsonObject = self.json_schema
         self.names: frozenset[str] | None = frozenset(model.model_fields)
         self.made: Mapping[str, frozenset[str]] = {
             self._shown[name]: frozenset(_names(name, info))

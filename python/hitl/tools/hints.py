@@ -1,0 +1,50 @@
+"""What an annotated parameter is as a field of the pydantic model that checks a tool's arguments."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from typing import TYPE_CHECKING, Annotated, Any
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel, GetCoreSchemaHandler
+    from pydantic_core import CoreSchema
+
+
+def field_definition(parameter: inspect.Parameter, hint: Any, description: str | None) -> tuple[Any, Any]:
+    """Its type and default, as `create_model` takes them."""
+    from pydantic import Field
+    from pydantic.fields import FieldInfo
+
+    if typing.get_origin(hint) is Annotated:
+        # `Annotated[str, "what it is for"]`: a bare string beside a type is its description.
+        said = next((item for item in hint.__metadata__ if isinstance(item, str)), None)
+        description = said or description
+        if any(isinstance(item, FieldInfo) and item.description for item in hint.__metadata__):
+            description = None
+    default = parameter.default
+    if description and not (isinstance(default, FieldInfo) and default.description):
+        hint = Annotated[hint, Field(description=description)]
+    return hint, (... if default is inspect.Parameter.empty else default)
+
+
+def fields_without_none(model: type[BaseModel]) -> list[str]:
+    """The fields with a default of None that do not take it (`cc: list[str] = None`)."""
+    return [name for name, info in model.model_fields.items() if info.default is None and not _takes_none(model, name)]
+
+
+def _takes_none(model: type[BaseModel], field: str) -> bool:
+    try:
+        model.__pydantic_validator__.validate_assignment(model.model_construct(), field, None)
+    except Exception:  # noqa: BLE001  (a validator of the author's that knows of no None raises what it likes)
+        return False
+    return True
+
+
+class OrNone:
+    """Beside a type: None besides, and before anything that is said of the type looks at it."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        from pydantic_core import core_schema
+
+        return core_schema.nullable_schema(handler(source))

@@ -1,0 +1,80 @@
+"""Annotations as people write them, and what a tool makes of them."""
+# ruff: noqa: RUF013  (that is what is tested)
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Annotated, Any
+
+import pytest
+from pydantic import BaseModel, BeforeValidator, Field
+
+import hitl
+from hitl import ReActAgent, tool
+from hitl.testing import ScriptedChatClient
+from hitl.tools.definition import Tool
+from hitl.tools.schema import InvalidArguments
+
+
+def agent_with(made: Tool[..., Any], args: dict[str, Any]) -> ReActAgent:
+    call = {"name": made.name, "args": args}
+    return ReActAgent(client=ScriptedChatClient([{"tool_calls": [call]}, {"content": "done"}]), tools=[made])
+
+
+# --- a default of None that the type does not take --------------------------------------------------------------------
+
+
+class Place(BaseModel):
+    street: str
+
+
+def shout(text: str) -> str:
+    return text.upper()
+
+
+def _with_nones(**options: Any) -> Tool[..., Any]:
+    @tool(**options)
+    async def mail(
+        to: str,
+        cc: list[str] = None,  # type: ignore[assignment]
+        day: date = None,  # type: ignore[assignment]
+        note: Annotated[str, "what it is about", Field(min_length=2)] = None,  # type: ignore[assignment]
+        size: int = Field(None, ge=1, description="how large"),  # type: ignore[assignment]
+        loud: Annotated[str, BeforeValidator(shout)] = None,  # type: ignore[assignment]
+        place: Place = None,  # type: ignore[assignment]
+        either: int | None = None,
+    ) -> str:
+        return f"{to} {cc} {day} {note} {size} {loud} {place} {either}"
+
+    return mail
+
+
+async def test_a_gated_tool_with_defaults_of_none_is_asked_about_and_runs() -> None:
+    agent = agent_with(_with_nones(requires_approval=True), {"to": "ann"})
+    paused = await hitl.run(agent, "go")
+    (asked,) = paused.interrupts
+    others = ("cc", "day", "note", "size", "loud", "place", "either")
+    assert asked.tool_args == {"to": "ann", **dict.fromkeys(others)}
+    assert paused.state is not None
+    done = await hitl.run(agent, paused.state.approve(asked))
+    assert done.messages[-2].content == "ann None None None None None None None"
+
+
+async def test_what_was_shown_of_it_may_be_edited_and_given_back() -> None:
+    agent = agent_with(_with_nones(requires_approval=True), {"to": "ann"})
+    paused = await hitl.run(agent, "go")
+    (asked,) = paused.interrupts
+    assert paused.state is not None and asked.tool_args is not None
+    done = await hitl.run(agent, paused.state.edit(asked, {**asked.tool_args, "to": "bob", "size": 2}))
+    assert (done.messages[-2].content or "").startswith("bob None None None 2 None None None\n")
+
+
+def test_the_model_is_shown_the_type_as_it_is_written_and_its_limits_hold() -> None:
+    made = _with_nones()
+    properties = made.parameters.json_schema["properties"]
+    assert properties["cc"] == {"type": "array", "items": {"type": "string"}, "default": None}
+    assert properties["note"] == {"type": "string", "minLength": 2, "default": None, "description": "what it is about"}
+    assert made.check({"to": "a", "note": None, "size": None}).json["size"] is None
+    for name, wrong in (("note", "x"), ("size", 0), ("cc", "x"), ("cc", [None]), ("place", {})):
+        with pytest.raises(InvalidArguments, match=name):
+            made.check({"to": "a", name: wrong})
