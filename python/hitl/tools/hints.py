@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import collections.abc
+import functools
 import inspect
+import operator
+import types
 import typing
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 if TYPE_CHECKING:
@@ -16,6 +21,7 @@ def field_definition(parameter: inspect.Parameter, hint: Any, description: str |
     from pydantic import Field
     from pydantic.fields import FieldInfo
 
+    hint = _with_lists(hint)
     if typing.get_origin(hint) is Annotated:
         # `Annotated[str, "what it is for"]`: a bare string beside a type is its description.
         said = next((item for item in hint.__metadata__ if isinstance(item, str)), None)
@@ -26,6 +32,28 @@ def field_definition(parameter: inspect.Parameter, hint: Any, description: str |
     if description and not (isinstance(default, FieldInfo) and default.description):
         hint = Annotated[hint, Field(description=description)]
     return hint, (... if default is inspect.Parameter.empty else default)
+
+
+def _with_lists(hint: Any) -> Any:
+    """The hint with a list for each `Iterable` or `Generator`: of these pydantic makes an iterator, which whoever looks
+    at the arguments first would use up."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if (hint if origin is None else origin) in _ITERATORS:
+        return list[_with_lists(arguments[0]) if arguments else Any]  # type: ignore[misc]
+    if origin is Annotated:
+        return _annotated(_with_lists(hint.__origin__), hint.__metadata__)
+    if origin not in _HOLDERS:
+        return hint
+    now = tuple(map(_with_lists, arguments))
+    if all(map(operator.is_, now, arguments)):
+        return hint
+    if origin in (typing.Union, types.UnionType):
+        return typing.Union[now]  # noqa: UP007  (which takes a hint that has no `|`)
+    return origin[now]
+
+
+_ITERATORS = (collections.abc.Iterable, collections.abc.Generator)
+_HOLDERS = (list, dict, tuple, typing.Union, types.UnionType)
 
 
 def fields_without_none(model: type[BaseModel]) -> list[str]:
@@ -48,3 +76,7 @@ class OrNone:
         from pydantic_core import core_schema
 
         return core_schema.nullable_schema(handler(source))
+
+
+def _annotated(hint: Any, said: Iterable[Any]) -> Any:
+    return functools.reduce(lambda held, item: Annotated[held, item], said, hint)

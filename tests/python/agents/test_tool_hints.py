@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable
 from datetime import date
 from typing import Annotated, Any
 
@@ -64,7 +65,8 @@ async def test_what_was_shown_of_it_may_be_edited_and_given_back() -> None:
     agent = agent_with(_with_nones(requires_approval=True), {"to": "ann"})
     paused = await hitl.run(agent, "go")
     (asked,) = paused.interrupts
-    assert paused.state is not None and asked.tool_args is not None
+    assert paused.state is not None
+    assert asked.tool_args is not None
     done = await hitl.run(agent, paused.state.edit(asked, {**asked.tool_args, "to": "bob", "size": 2}))
     assert (done.messages[-2].content or "").startswith("bob None None None 2 None None None\n")
 
@@ -78,3 +80,42 @@ def test_the_model_is_shown_the_type_as_it_is_written_and_its_limits_hold() -> N
     for name, wrong in (("note", "x"), ("size", 0), ("cc", "x"), ("cc", [None]), ("place", {})):
         with pytest.raises(InvalidArguments, match=name):
             made.check({"to": "a", name: wrong})
+
+
+# --- iterators -------------------------------------------------------------------------------------------------------
+
+
+Held = Annotated[Iterable[int], Field(max_length=3)] | None
+
+
+def _with_iterables(**options: Any) -> Tool[..., Any]:
+    @tool(**options)
+    async def add(
+        tags: Iterable[str],
+        sizes: Held = None,
+        lines: Generator[str, None, None] = (),  # type: ignore[assignment]
+        rows: dict[str, list[Iterable[int]]] = {},  # noqa: B006
+    ) -> str:
+        return f"{list(tags)} {sizes and list(sizes)} {list(lines)} {[*map(list, rows.get('a', []))]}"
+
+    return add
+
+
+@pytest.mark.parametrize("requires_approval", [True, False])
+async def test_a_function_gets_all_that_an_iterable_is_given(requires_approval: bool) -> None:
+    args = {"tags": ["a", "b"], "sizes": [1], "lines": ["x"], "rows": {"a": [[1, 2]]}}
+    agent = agent_with(_with_iterables(requires_approval=requires_approval), args)
+    result = await hitl.run(agent, "go")
+    if requires_approval:
+        assert [each.tool_args for each in result.interrupts] == [args]
+        assert result.state is not None
+        result = await hitl.run(agent, result.state.approve(result.interrupts[0]))
+    assert result.messages[-2].content == "['a', 'b'] [1] ['x'] [[1, 2]]"
+
+
+def test_an_iterable_is_shown_and_checked_as_a_list() -> None:
+    made = _with_iterables()
+    assert made.parameters.json_schema["properties"]["tags"] == {"type": "array", "items": {"type": "string"}}
+    assert made.check({"tags": ["a"]}).json == {"tags": ["a"], "sizes": None, "lines": [], "rows": {}}
+    with pytest.raises(InvalidArguments, match=r"tags\.1"):
+        made.check({"tags": ["a", 2]})
