@@ -22,6 +22,7 @@ from hitl.tools.guardrails import (
     read_input_guardrails,
     read_output_guardrails,
 )
+from hitl.tools.hints import resolve_hints
 from hitl.tools.options import SETTERS, set_name
 from hitl.tools.options import is_tool_name as is_tool_name
 from hitl.tools.schema import (
@@ -35,7 +36,6 @@ from hitl.tools.schema import (
     of_class,
     read_docstring,
     read_signature,
-    resolve_hints,
 )
 
 if TYPE_CHECKING:

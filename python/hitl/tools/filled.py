@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from hitl.tools.context import RunContext
-from hitl.tools.schema import resolve_hints
+from hitl.tools.hints import resolve_hints
 from hitl.turn.resource_parts import Resource, part_of, takes_none
 
 

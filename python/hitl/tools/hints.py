@@ -1,4 +1,4 @@
-"""What an annotated parameter is as a field of the pydantic model that checks a tool's arguments."""
+"""The annotations of a tool's function, and what each parameter is as a field of the model that checks arguments."""
 
 from __future__ import annotations
 
@@ -8,12 +8,41 @@ import inspect
 import operator
 import types
 import typing
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, GetCoreSchemaHandler
     from pydantic_core import CoreSchema
+
+
+def resolve_hints(function: Callable[..., Any], local_names: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Type hints with strings evaluated; `NameError` while a name they use is not defined yet."""
+    target = inspect.unwrap(function)
+    while isinstance(target, functools.partial):
+        target = inspect.unwrap(target.func)
+    if not isinstance(target, types.FunctionType | types.MethodType):
+        target = type(target).__call__
+    names = dict(local_names or {})
+    try:
+        return typing.get_type_hints(target, localns=names, include_extras=True)
+    except NameError:
+        bare = _without_return(target)
+        if bare is None:
+            raise
+    # What it returns is nobody's to fill in, and may be of a type that only checkers know.
+    return typing.get_type_hints(bare, localns=names, include_extras=True)
+
+
+def _without_return(function: Any) -> types.FunctionType | None:
+    function = inspect.unwrap(getattr(function, "__func__", function))
+    if not isinstance(function, types.FunctionType):
+        return None
+    bare = types.FunctionType(function.__code__, function.__globals__, closure=function.__closure__)
+    bare.__annotations__ = {name: hint for name, hint in function.__annotations__.items() if name != "return"}
+    if hasattr(function, "__type_params__"):  # of Python 3.12 and newer
+        setattr(bare, "__type_params__", getattr(function, "__type_params__"))  # noqa: B009, B010
+    return bare
 
 
 def field_definition(parameter: inspect.Parameter, hint: Any, description: str | None) -> tuple[Any, Any]:

@@ -9,7 +9,6 @@ deployment changes meanwhile.
 from __future__ import annotations
 
 import copy
-import functools
 import inspect
 import json
 import types
@@ -194,16 +193,6 @@ def read_signature(function: Callable[..., Any]) -> Signature:
             continue
         parameters.append(parameter)
     return Signature(tuple(parameters), takes_any)
-
-
-def resolve_hints(function: Callable[..., Any], local_names: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Type hints with strings evaluated; `NameError` while a name they use is not defined yet."""
-    target = inspect.unwrap(function)
-    while isinstance(target, functools.partial):
-        target = inspect.unwrap(target.func)
-    if not isinstance(target, types.FunctionType | types.MethodType):
-        target = type(target).__call__
-    return typing.get_type_hints(target, localns=dict(local_names or {}), include_extras=True)
 
 
 class FunctionParameters(OneName):

@@ -5,16 +5,20 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable
 from datetime import date
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import pytest
 from pydantic import BaseModel, BeforeValidator, Field
 
 import hitl
-from hitl import ReActAgent, tool
+from hitl import ReActAgent, RunContext, tool
 from hitl.testing import ScriptedChatClient
 from hitl.tools.definition import Tool
 from hitl.tools.schema import InvalidArguments
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+    from fractions import Fraction
 
 
 def agent_with(made: Tool[..., Any], args: dict[str, Any]) -> ReActAgent:
@@ -119,3 +123,27 @@ def test_an_iterable_is_shown_and_checked_as_a_list() -> None:
     assert made.check({"tags": ["a"]}).json == {"tags": ["a"], "sizes": None, "lines": [], "rows": {}}
     with pytest.raises(InvalidArguments, match=r"tags\.1"):
         made.check({"tags": ["a", 2]})
+
+
+# --- names that only type checkers know ------------------------------------------------------------------------------
+
+
+def test_what_it_returns_may_be_a_type_that_is_imported_for_checkers_alone() -> None:
+    class Local(BaseModel):
+        x: int
+
+    @tool
+    def price(item: str, at: Local, ctx: RunContext[Any]) -> Decimal:  # type: ignore[empty-body]
+        """What it costs."""
+
+    assert list(price.parameters.json_schema["properties"]) == ["item", "at"]
+    assert price.check({"item": "hat", "at": {"x": 1}}).values["at"] == Local(x=1)
+
+
+def test_of_a_parameter_that_is_still_an_error_which_names_it() -> None:
+    @tool
+    def price(item: Fraction) -> Decimal:  # type: ignore[empty-body]
+        """What it costs."""
+
+    with pytest.raises(TypeError, match="names 'Fraction', which is not defined"):
+        _ = price.parameters
