@@ -102,7 +102,7 @@ async def prepare_call(
         arguments = await guard_input(turn, tool, shown)
     if turn is None:
         return ReadyCall(turn, tool, arguments, tool_call_id, once=bool(tool.once))
-    if was_asked and arguments.json != shown.json:
+    if was_asked and not shown.is_json(arguments.json):
         raise ApprovalMismatch(f"guardrails changed what a hook asked a person about, so {tool.name} did not run")
     if was_asked or tool.requires_approval is not False or turn.has_rules_for(tool.name, arguments.json):
         _require_shown(tool, arguments)
@@ -156,7 +156,7 @@ async def _decide(
     """Ask for approval. While it is open, and once it is given, the call's id stands for this call alone."""
     if not required:
         return await _ask_until_clear(turn, tool, arguments, tool_call_id, required)
-    with holding_call_id(turn, tool_call_id, tool.name, arguments.json) as keep:
+    with holding_call_id(turn, tool_call_id, tool.name, arguments.in_order) as keep:
         ready = await _ask_until_clear(turn, tool, arguments, tool_call_id, required)
         if not ready.responded:
             keep()
@@ -206,36 +206,45 @@ async def _ask_until_clear(
             _require_shown(tool, arguments)
         by_code = proposed is not None and proposed.type == "edit" and decision["args"] == proposed.args
         note = _edit_note(arguments.json, by_code)
-        is_given = arguments.json == given.json
-        if is_given and (by_code or _is_as_said(given, decision["args"], schema) or _has_gone_on(turn, tool)):
+        is_given = given.is_json(arguments.json)
+        if is_given and (by_code or _is_as_said(turn, tool, given, decision["args"], schema)):
             break
         required, proposed = True, None
         description = await _describe(turn, tool, arguments, tool_call_id)
         changed = _TYPES_CHANGED if is_given else _GUARDRAILS_CHANGED
         message = changed if description is None else f"{changed} {description}"
-    digest = _core.digest(arguments.json)
+    digest = _digest(arguments)
     was_shown = required or decision.get("by") == "person"
     return ReadyCall(
         turn, tool, arguments, tool_call_id, digest, once, note, shown=arguments.json if was_shown else None
     )
 
 
-def _is_as_said(given: Arguments, said: dict[str, Any], schema: dict[str, Any] | None) -> bool:
+def _is_as_said(
+    turn: Turn, tool: AnyTool, given: Arguments, said: dict[str, Any], schema: dict[str, Any] | None
+) -> bool:
     """Whether what would run is what a person said, with the defaults that the schema names: so it is in the audit.
 
-    An MCP server fills its defaults in by itself.
+    An MCP server fills its defaults in by itself. In the replay of another release's turn, whether that took it so.
     """
-    return is_same(given.json, said) or (schema is not None and is_same(given.json, _core.with_defaults(said, schema)))
+    asked_again = _is_asked_again(turn, tool)
+    if asked_again is not None:
+        return not asked_again
+    wholes = [said] if schema is None else [said, _core.with_defaults(said, schema)]
+    return any(is_same(given.json, tool.parameters.in_order(given.values, whole)) for whole in wholes)
 
 
-def _has_gone_on(turn: Turn, tool: AnyTool) -> bool:
-    """Whether the journal is of a release that ran such a call without another question."""
+def _is_asked_again(turn: Turn, tool: AnyTool) -> bool | None:
+    """Whether the journal has another question about an edited call; None where it does not go on."""
     place = place_var.get()
-    recorded = None if place is None else turn.order.recorded_step(place.following_step())
+    path = "" if place is None else place.following_step()
+    recorded = None if place is None else turn.order.recorded_step(path)
     if recorded is None:
-        return False
+        return None
     step = recorded[1]
-    return step["kind"] != "interrupt" and step["name"] != _description_step(tool)  # which is made for a question
+    if step["path"] != path:  # in the step of the call
+        return False
+    return step["kind"] == "interrupt" or step["name"] == _description_step(tool)  # which is made for a question
 
 
 def _edit_note(arguments: dict[str, Any], by_code: bool) -> str:
@@ -254,7 +263,7 @@ async def _recheck(
     if said is not None and said.type == "reject":
         decision = {"reason": said.reason, "message": said.message, "by": "person"}
         raise rejection(turn, tool.name, arguments.json, decision)
-    if said is not None and said.type == "edit" and said.args is not None and said.args != arguments.json:
+    if said is not None and said.type == "edit" and said.args is not None and not arguments.is_json(said.args):
         arguments = await guard_input(turn, tool, await check(turn, tool, said.args))
     if said is not None and said.type == "respond" and await _answers_edit(turn, tool):
         return arguments, said
@@ -431,7 +440,7 @@ def _require_shown(tool: AnyTool, arguments: Arguments) -> None:
 
 
 def _digest(arguments: Arguments) -> str:
-    digest: str = _core.digest(arguments.json)
+    digest: str = _core.digest(arguments.in_order)
     return digest
 
 

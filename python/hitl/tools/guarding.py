@@ -9,6 +9,7 @@ from hitl.tools.guardrails import InputGuardrail, OutputGuardrail
 from hitl.tools.invoking import as_step, invoke
 from hitl.tools.options import AnyTool
 from hitl.tools.read_back import is_same
+from hitl.tools.recorded import as_recorded
 from hitl.tools.schema import Arguments, InvalidArguments
 from hitl.turn.runtime import Turn
 
@@ -16,6 +17,7 @@ from hitl.turn.runtime import Turn
 async def guard_input(turn: Turn | None, tool: AnyTool, arguments: Arguments) -> Arguments:
     """Let each guardrail of a tool keep (None) or change arguments; `InvalidArguments` for what does not fit then."""
     for guardrail in tool.input_guardrails:
+        arguments = as_recorded(turn, tool, arguments)
         given = guardrail.pick(arguments.values)
 
         async def look(
@@ -41,7 +43,7 @@ async def guard_input(turn: Turn | None, tool: AnyTool, arguments: Arguments) ->
                 arguments = tool.check(tool.parameters.replaced(arguments.given, patch))
             except InvalidArguments as error:
                 raise InvalidArguments(f"after guardrail {guardrail.name!r}: {error}") from error
-    return arguments
+    return as_recorded(turn, tool, arguments)
 
 
 def _changed_in_place(
@@ -55,7 +57,7 @@ def _changed_in_place(
         now = tool.parameters.to_json({**before.values, **copies})
     except ValueError as error:
         raise InvalidArguments(f"after guardrail {guardrail!r}: arguments cannot be written as JSON: {error}") from None
-    return {name: value for name, value in now.items() if not is_same(value, before.json.get(name))}
+    return {name: value for name, value in now.items() if not is_same(value, before.in_order.get(name))}
 
 
 async def guard_output(turn: Turn | None, owner: str, guardrails: tuple[OutputGuardrail, ...], value: Any) -> Any:

@@ -23,6 +23,7 @@ from hitl.errors import HitlError
 from hitl.strict_json import read_json
 from hitl.tools.hints import OrNone, field_definition, fields_without_none
 from hitl.tools.read_back import find_hidden, find_unread
+from hitl.tools.sets import is_written_by_author, members_in_order, members_of
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
@@ -49,6 +50,21 @@ class Arguments:
 
     given: Mapping[str, Any] = dataclass_field(repr=False, compare=False)
     """What they were made from."""
+
+    unordered: JsonObject | None = dataclass_field(default=None, repr=False, compare=False)
+    """The JSON with its sets as they came, as earlier releases had it; None where that is the same."""
+
+    ordered: JsonObject | None = dataclass_field(default=None, repr=False, compare=False)
+    """The JSON with its sets in order, where `json` is not that: in the replay of an earlier release's turn."""
+
+    @property
+    def in_order(self) -> JsonObject:
+        """The JSON with its sets in order."""
+        return self.json if self.ordered is None else self.ordered
+
+    def is_json(self, json: JsonObject) -> bool:
+        """Whether this is their JSON, with sets in order or as they came."""
+        return json in (self.json, self.unordered, self.ordered)
 
 
 class Parameters(Protocol):
@@ -79,6 +95,9 @@ class Parameters(Protocol):
     def to_json(self, values: Mapping[str, Any]) -> JsonObject:
         """Checked values as JSON once more; `ValueError` when they are none any more."""
 
+    def in_order(self, values: Mapping[str, Any], json: JsonObject) -> JsonObject:
+        """JSON of such values with its sets in order; also what somebody else wrote for them."""
+
     def find_unread(self, values: Mapping[str, Any], json: JsonObject) -> str | None:
         """Where checked values are more than their JSON says, and why; None where it says all."""
 
@@ -103,6 +122,9 @@ class JsonParameters(OneName):
     @property
     def edit_schema(self) -> JsonObject:
         return self.json_schema
+
+    def in_order(self, values: Mapping[str, Any], json: JsonObject) -> JsonObject:
+        return json
 
     def find_unread(self, values: Mapping[str, Any], json: JsonObject) -> str | None:
         return None if values == json else "arguments: what is shown of them does not say what would run"
@@ -279,11 +301,25 @@ class FunctionParameters(OneName):
         kept = [f for f in self._fields if f not in self._private_defaults or f in checked.model_fields_set]
         values = {self._fields[field]: getattr(checked, field) for field in kept}
         try:
-            return Arguments(values, self.to_json(values), given)
+            return _arguments(values, self._write(values), self.in_order, given)
         except ValueError as error:
             raise InvalidArguments(f"arguments cannot be written as JSON: {error}") from None
 
     def to_json(self, values: Mapping[str, Any]) -> JsonObject:
+        return self.in_order(values, self._write(values))
+
+    def in_order(self, values: Mapping[str, Any], json: JsonObject) -> JsonObject:
+        if all(type(value) in _SCALARS for value in values.values()):
+            return json
+        infos = self._model.model_fields
+        members = [
+            (infos[field].serialization_alias or name, values[name])
+            for field, name in self._fields.items()
+            if name in values and not is_written_by_author(infos[field])
+        ]
+        return members_in_order(members, json)
+
+    def _write(self, values: Mapping[str, Any]) -> JsonObject:
         if self._is_plain and all(type(value) in _SCALARS for value in values.values()):
             return {name: values[name] for name in self._fields.values() if name in values}  # they are their own JSON
         fields = {field: values[name] for field, name in self._fields.items() if name in values}
@@ -343,7 +379,7 @@ class ModelParameters:
             raise InvalidArguments(f"{twice}: given twice, as {self._shown[twice]} as well")
         values.update(extra)
         try:
-            return Arguments(values, self.to_json(values), given)
+            return _arguments(values, self._write(values), self.in_order, given)
         except ValueError as error:
             raise InvalidArguments(f"arguments cannot be written as JSON: {error}") from None
 
@@ -353,6 +389,14 @@ class ModelParameters:
         return {**{name: value for name, value in given.items() if name not in gone}, **patch}
 
     def to_json(self, values: Mapping[str, Any]) -> JsonObject:
+        return self.in_order(values, self._write(values))
+
+    def in_order(self, values: Mapping[str, Any], json: JsonObject) -> JsonObject:
+        shown = {info.serialization_alias or name: self._shown[name] for name, info in self._model.model_fields.items()}
+        members = members_of(self._model.model_construct(**values))
+        return members_in_order(((shown.get(name, name), value) for name, value in members), json)
+
+    def _write(self, values: Mapping[str, Any]) -> JsonObject:
         # By the names of the schema, also inside: what a person is shown is what they may edit.
         written = self._model.model_construct(**values).model_dump(mode="json", by_alias=True, warnings="none")
         for name, info in self._model.model_fields.items():
@@ -366,6 +410,16 @@ class ModelParameters:
 
     def find_hidden(self) -> str | None:
         return find_hidden(self._model)
+
+
+def _arguments(
+    values: dict[str, Any],
+    written: JsonObject,
+    in_order: Callable[[Mapping[str, Any], JsonObject], JsonObject],
+    given: Mapping[str, Any],
+) -> Arguments:
+    json = in_order(values, written)
+    return Arguments(values, json, given, None if json is written else written)
 
 
 def _is_made(field: FieldInfo) -> bool:
