@@ -8,6 +8,7 @@ import functools
 import inspect
 import logging
 import sys
+import types
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overload
 
@@ -36,6 +37,7 @@ from hitl.tools.schema import (
     of_class,
     read_docstring,
     read_signature,
+    takes_object,
 )
 
 if TYPE_CHECKING:
@@ -235,7 +237,7 @@ class Tool(Generic[P, R_co]):
         self: Tool[Concatenate[Any, Q], R_co], instance: object, owner: type | None = None
     ) -> Tool[Q, R_co]: ...
     def __get__(self, instance: object, owner: type | None = None) -> Any:
-        if instance is None:
+        if instance is None or not _is_bound(self.function):
             return self
         bound = copy.copy(self)
         bound.function = functools.partial(self.function, instance)  # type: ignore[arg-type]
@@ -296,6 +298,13 @@ class Tool(Generic[P, R_co]):
         if self.schema is not None:
             return self.parameters.names
         return frozenset(parameter.name for parameter in self._signature.parameters)
+
+
+def _is_bound(function: Callable[..., Any]) -> bool:
+    """Whether Python hands a function that is looked up on an object this object: not one that has its own, or none."""
+    if isinstance(function, functools.partial):
+        return takes_object(function)
+    return hasattr(type(function), "__get__") and not isinstance(function, staticmethod | types.MethodType)
 
 
 def _read_signature(function: Callable[..., Any]) -> Signature:

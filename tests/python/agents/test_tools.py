@@ -121,6 +121,45 @@ def test_a_method_is_a_tool_of_its_object() -> None:
     assert tool(left.put.function, name="put").function("book") == "book on left"
 
 
+class Adder:
+    def __call__(self, cents: int) -> int:
+        return cents + 1
+
+    def take(self, cents: int) -> int:
+        return cents - 1
+
+
+def _fee(self: Any, cents: int, rate: int) -> int:
+    return cents * rate + self.least
+
+
+class Counter:
+    """Python binds none of these but the first, and `fee` has always been a tool of its object."""
+
+    least = 1
+
+    @tool
+    def own(self, cents: int) -> int:
+        return cents
+
+    @tool
+    @staticmethod
+    def twice(cents: int) -> int:
+        return 2 * cents
+
+    less = tool(Adder().take)
+    more = tool(Adder())
+    tenth = tool(functools.partial(lambda rate, cents: cents // rate, 10), name="tenth")
+    fee = tool(functools.partial(_fee, rate=3))
+
+
+def test_of_an_object_are_the_tools_that_python_would_bind_to_it() -> None:
+    counter = Counter()
+    assert [counter.own(4), counter.twice(4), counter.less(4), counter.more(4)] == [4, 8, 3, 5]
+    assert (counter.tenth(cents=40), counter.fee(cents=2)) == (4, 7)
+    assert counter.less is Counter.less
+
+
 class Store:
     stock: ClassVar[dict[str, int]] = {"book": 3}
 
