@@ -268,7 +268,8 @@ class Tool(Generic[P, R_co]):
                     f"tool {self.name!r} takes **kwargs, which a model cannot be told about\n\n"
                     "hint: name the parameters, or pass schema=..."
                 )
-            self._parameters = FunctionParameters(self.name, visible, hints, self._doc)
+            fixed = self.function.keywords if isinstance(self.function, functools.partial) else ()
+            self._parameters = FunctionParameters(self.name, visible, hints, self._doc, fixed)
         elif isinstance(self.schema, type):
             self._parameters = ModelParameters(self.schema)
         else:

@@ -13,7 +13,7 @@ import inspect
 import json
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
@@ -220,7 +220,15 @@ def read_signature(function: Callable[..., Any]) -> Signature:
 class FunctionParameters(OneName):
     """Parameters from type hints and docstring."""
 
-    def __init__(self, label: str, parameters: list[inspect.Parameter], hints: Mapping[str, Any], doc: DocString):
+    def __init__(
+        self,
+        label: str,
+        parameters: list[inspect.Parameter],
+        hints: Mapping[str, Any],
+        doc: DocString,
+        fixed: Collection[str] = (),
+    ):
+        """`fixed`: the parameters whose default is all that they may be."""
         from pydantic import ConfigDict, create_model
         from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError, PydanticUserError
         from pydantic.fields import FieldInfo
@@ -268,6 +276,7 @@ class FunctionParameters(OneName):
         self.json_schema: JsonObject = schema
         self.names: frozenset[str] | None = frozenset(names.values())
         self._private_defaults = self._find_private_defaults()
+        self._fixed = [field for field, name in names.items() if name in fixed]
         self.made = {
             names[field]: frozenset([names[field]])
             for field, info in self._model.model_fields.items()
@@ -301,9 +310,21 @@ class FunctionParameters(OneName):
         kept = [f for f in self._fields if f not in self._private_defaults or f in checked.model_fields_set]
         values = {self._fields[field]: getattr(checked, field) for field in kept}
         try:
-            return _arguments(values, self._write(values), self.in_order, given)
+            arguments = _arguments(values, self._write(values), self.in_order, given)
         except ValueError as error:
             raise InvalidArguments(f"arguments cannot be written as JSON: {error}") from None
+        self._refuse_other(arguments.json, checked.model_fields_set)
+        return arguments
+
+    def _refuse_other(self, json: JsonObject, given: Collection[str]) -> None:
+        """`InvalidArguments` for another value than the fixed one."""
+        for field in self._fixed:
+            if field not in given:
+                continue
+            name = self._fields[field]
+            default = {name: self._model.model_fields[field].get_default(call_default_factory=True)}
+            if field in self._private_defaults or not self.to_json(default).items() <= json.items():
+                raise InvalidArguments(f"{name}: is fixed for this tool; leave it out")
 
     def to_json(self, values: Mapping[str, Any]) -> JsonObject:
         return self.in_order(values, self._write(values))

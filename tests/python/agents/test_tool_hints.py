@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Generator, Iterable
 from datetime import date
 from typing import TYPE_CHECKING, Annotated, Any
@@ -147,3 +148,43 @@ def test_of_a_parameter_that_is_still_an_error_which_names_it() -> None:
 
     with pytest.raises(TypeError, match="names 'Fraction', which is not defined"):
         _ = price.parameters
+
+
+# --- what `functools.partial` fixes -----------------------------------------------------------------------------------
+
+
+def transfer(cents: int, account: str, tags: Iterable[str] = (), day: date | None = None) -> str:
+    return f"{cents} of {account} {list(tags)} {day}"
+
+
+def _fixed(**options: Any) -> Tool[..., Any]:
+    fixed = functools.partial(transfer, account="ann", tags=["a"], day=date(2024, 2, 29))
+    return tool(fixed, name="transfer", **options)
+
+
+async def test_what_a_partial_fixes_nobody_overwrites() -> None:
+    made = _fixed(requires_approval=True)
+    for name, value in (("account", "bob"), ("tags", []), ("day", None)):
+        result = await hitl.run(agent_with(made, {"cents": 1, name: value}), "go")
+        assert result.messages[-2].content == f'{{"error": "{name}: is fixed for this tool; leave it out"}}'
+
+
+async def test_it_is_shown_and_may_be_given_back() -> None:
+    agent = agent_with(_fixed(requires_approval=True), {"cents": 1, "account": "ann"})
+    paused = await hitl.run(agent, "go")
+    (asked,) = paused.interrupts
+    assert asked.tool_args == {"cents": 1, "account": "ann", "tags": ["a"], "day": "2024-02-29"}
+    assert paused.state is not None
+    done = await hitl.run(agent, paused.state.edit(asked, {**asked.tool_args, "cents": 2}))
+    assert (done.messages[-2].content or "").startswith("2 of ann ['a'] 2024-02-29\n")
+
+
+def test_a_sentinel_that_it_fixes_nobody_overwrites() -> None:
+    sentinel = object()
+
+    def search(query: str, limit: Any) -> None: ...
+
+    made = tool(functools.partial(search, limit=sentinel), name="search")
+    assert made.check({"query": "q"}).json == {"query": "q"}
+    with pytest.raises(InvalidArguments, match="limit: is fixed"):
+        made.check({"query": "q", "limit": 3})
