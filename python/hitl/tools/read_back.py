@@ -6,8 +6,10 @@ serializer leaves out. A person, a rule and a digest see the JSON alone, so it i
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
+import json
 import sys
 import typing
 from collections.abc import Mapping
@@ -20,16 +22,16 @@ _BY_VALUE = (str, int, float, complex, bytes, bool)
 
 
 def find_unread(
-    model: type[BaseModel], fields: Mapping[str, str], values: Mapping[str, Any], json: Mapping[str, Any]
+    model: type[BaseModel], fields: Mapping[str, str], values: Mapping[str, Any], shown: Mapping[str, Any]
 ) -> str | None:
-    """Where `values` are not what `json` reads back to, and why; None where they are.
+    """Where `values` are not what `shown` reads back to, and why; None where they are.
 
     fields: the model's field of each value, by the value's name; what is missing is not declared.
     """
     from pydantic import ValidationError
 
     try:
-        again = model.model_validate(dict(json), by_alias=True, by_name=True)
+        again = validated(model, shown, by_name=True)
     except ValidationError as error:
         item = error.errors(include_url=False, include_context=False, include_input=False)[0]
         return f"{_path(item['loc']) or 'arguments'}: what is shown of it cannot be read back ({item['msg']})"
@@ -41,6 +43,32 @@ def find_unread(
         if place is not None and not (field is not None and _is_default(again, field, value)):
             return f"{_path((name, *place))}: what is shown of it does not say what would run"
     return None
+
+
+def validated(model: type[BaseModel], given: Mapping[str, Any], *, by_name: bool | None = None) -> BaseModel:
+    """The model of arguments, by their aliases; raises pydantic's `ValidationError`.
+
+    What is JSON may also be read as JSON is: a strict type takes a date from text there, and from a `date` alone else.
+    """
+    from pydantic import ValidationError
+
+    try:
+        return model.model_validate(dict(given), by_alias=True, by_name=by_name)
+    except ValidationError as error:
+        wrong = error
+    if _is_json(given):
+        with contextlib.suppress(ValidationError):
+            return model.model_validate_json(json.dumps(given), by_alias=True, by_name=by_name)
+    raise wrong
+
+
+def _is_json(value: Any) -> bool:
+    if type(value) is dict:
+        return all(type(key) is str and _is_json(item) for key, item in value.items())
+    return all(map(_is_json, value)) if type(value) is list else type(value) in _PLAIN
+
+
+_PLAIN = (str, int, float, bool, type(None))
 
 
 def is_same(one: Any, other: Any) -> bool:

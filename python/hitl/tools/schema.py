@@ -22,7 +22,7 @@ from hitl import _core
 from hitl.errors import HitlError
 from hitl.strict_json import read_json
 from hitl.tools.hints import OrNone, field_definition, fields_without_none
-from hitl.tools.read_back import find_hidden, find_unread
+from hitl.tools.read_back import find_hidden, find_unread, validated
 from hitl.tools.sets import is_written_by_author, members_in_order, members_of
 
 if TYPE_CHECKING:
@@ -304,7 +304,7 @@ class FunctionParameters(OneName):
         from pydantic import ValidationError
 
         try:
-            checked = self._model.model_validate(dict(given), by_alias=True)
+            checked = validated(self._model, given)
         except ValidationError as error:
             raise InvalidArguments(describe_errors(error)) from None
         kept = [f for f in self._fields if f not in self._private_defaults or f in checked.model_fields_set]
@@ -390,7 +390,7 @@ class ModelParameters:
         from pydantic import ValidationError
 
         try:
-            checked = self._model.model_validate(dict(given), by_alias=True, by_name=True)
+            checked = validated(self._model, given, by_name=True)
         except ValidationError as error:
             raise InvalidArguments(describe_errors(error)) from None
         values = {name: getattr(checked, name) for name in type(checked).model_fields}

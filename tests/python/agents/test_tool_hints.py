@@ -188,3 +188,56 @@ def test_a_sentinel_that_it_fixes_nobody_overwrites() -> None:
     assert made.check({"query": "q"}).json == {"query": "q"}
     with pytest.raises(InvalidArguments, match="limit: is fixed"):
         made.check({"query": "q", "limit": 3})
+
+
+# --- strict types -----------------------------------------------------------------------------------------------------
+
+
+class Booking(BaseModel, strict=True):
+    day: date
+    guests: tuple[str, ...] = ()
+    tags: set[str] = set()
+
+
+def _strict(**options: Any) -> Tool[..., Any]:
+    @tool(**options)
+    async def book(booking: Booking, nights: Annotated[int, Field(strict=True)] = 1) -> str:
+        return f"{booking.day} {booking.guests} {sorted(booking.tags)} {nights}"
+
+    return book
+
+
+def _strict_schema(**options: Any) -> Tool[..., Any]:
+    @tool(schema=Booking, **options)
+    async def book(day: date, guests: tuple[str, ...], tags: set[str]) -> str:
+        return f"{day} {guests} {sorted(tags)} 1"
+
+    return book
+
+
+@pytest.mark.parametrize("requires_approval", [True, False])
+@pytest.mark.parametrize("is_schema", [True, False])
+async def test_a_strict_type_takes_what_json_has_for_it(is_schema: bool, requires_approval: bool) -> None:
+    args: dict[str, Any] = {"day": "2026-01-01", "guests": ["ann"], "tags": ["b", "a"]}
+    make = _strict_schema if is_schema else _strict
+    agent = agent_with(make(requires_approval=requires_approval), args if is_schema else {"booking": args})
+    result = await hitl.run(agent, "go")
+    if requires_approval:
+        assert result.state is not None
+        result = await hitl.run(agent, result.state.approve(result.interrupts[0]))
+    assert result.messages[-2].content == "2026-01-01 ('ann',) ['a', 'b'] 1"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"booking": {"day": "2026-01-01", "guests": [1]}},
+        {"booking": {"day": 1}},
+        {"booking": {"day": "2026-01-01", "guests": ("ann", "bob"), "tags": ["a"]}},
+        {"booking": {"day": "2026-01-01"}, "nights": "2"},
+    ],
+    ids=["another type", "no date", "from Python", "a number as text"],
+)
+def test_and_nothing_else(wrong: dict[str, Any]) -> None:
+    with pytest.raises(InvalidArguments):
+        _strict().check(wrong)
