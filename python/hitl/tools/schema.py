@@ -217,7 +217,7 @@ def read_signature(function: Callable[..., Any]) -> Signature:
     return Signature(tuple(parameters), takes_any)
 
 
-class FunctionParameters(OneName):
+class FunctionParameters:
     """Parameters from type hints and docstring."""
 
     def __init__(
@@ -276,9 +276,14 @@ class FunctionParameters(OneName):
         self.json_schema: JsonObject = schema
         self.names: frozenset[str] | None = frozenset(names.values())
         self._private_defaults = self._find_private_defaults()
+        self._aliases = {
+            name: _shown_name(name, info)
+            for field, info in self._model.model_fields.items()
+            if _shown_name(name := names[field], info) not in names.values()
+        }
         self._fixed = [field for field, name in names.items() if name in fixed]
-        self.made = {
-            names[field]: frozenset([names[field]])
+        self.made: Mapping[str, frozenset[str]] = {
+            self._aliases.get(names[field], names[field]): frozenset([names[field]])
             for field, info in self._model.model_fields.items()
             if _is_made(info) and field not in self._private_defaults
         }
@@ -304,7 +309,7 @@ class FunctionParameters(OneName):
         from pydantic import ValidationError
 
         try:
-            checked = validated(self._model, given)
+            checked = validated(self._model, self._as_shown(given))
         except ValidationError as error:
             raise InvalidArguments(describe_errors(error)) from None
         kept = [f for f in self._fields if f not in self._private_defaults or f in checked.model_fields_set]
@@ -315,6 +320,17 @@ class FunctionParameters(OneName):
             raise InvalidArguments(f"arguments cannot be written as JSON: {error}") from None
         self._refuse_other(arguments.json, checked.model_fields_set)
         return arguments
+
+    def replaced(self, given: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self._as_shown(given), **self._as_shown(patch)}
+
+    def _as_shown(self, given: Mapping[str, Any]) -> Mapping[str, Any]:
+        """With the name that the model knows of each parameter, where Python or a guardrail says its own."""
+        if self._aliases.keys().isdisjoint(given):
+            return given
+        if twice := next((name for name, alias in self._aliases.items() if name in given and alias in given), None):
+            raise InvalidArguments(f"{twice}: given twice, as {self._aliases[twice]} as well")
+        return {self._aliases.get(name, name): value for name, value in given.items()}
 
     def _refuse_other(self, json: JsonObject, given: Collection[str]) -> None:
         """`InvalidArguments` for another value than the fixed one."""

@@ -12,7 +12,7 @@ import pytest
 from pydantic import BaseModel, BeforeValidator, Field
 
 import hitl
-from hitl import ReActAgent, RunContext, tool
+from hitl import ChatMessage, ReActAgent, RunContext, tool
 from hitl.testing import ScriptedChatClient
 from hitl.tools.definition import Tool
 from hitl.tools.schema import InvalidArguments
@@ -241,3 +241,46 @@ async def test_a_strict_type_takes_what_json_has_for_it(is_schema: bool, require
 def test_and_nothing_else(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidArguments):
         _strict().check(wrong)
+
+
+# --- aliases ---------------------------------------------------------------------------------------------------------
+
+
+def _one_more(sum_of: int) -> dict[str, Any]:
+    return {"sum_of": sum_of + 1}
+
+
+def _one_more_tag(tags: list[str]) -> None:
+    tags.append("more")
+
+
+def _aliased(**options: Any) -> Tool[..., Any]:
+    @tool(**options)
+    async def add(
+        sum_of: Annotated[int, Field(alias="sumOf")],
+        tags: Annotated[list[str], Field(alias="theTags")] = [],  # noqa: B006
+        key: Annotated[str, Field(alias="theKey", default_factory=lambda: "made")] = ...,  # type: ignore[assignment]
+        y: int = 2,
+    ) -> str:
+        return f"{sum_of} {tags} {key} {y}"
+
+    return add
+
+
+async def test_guardrails_and_python_call_a_parameter_by_its_name_and_the_model_by_its_alias() -> None:
+    made = _aliased(requires_approval=True, input_guardrails=[_one_more, _one_more_tag])
+    agent = agent_with(made, {"sumOf": 1, "theTags": ["a"]})
+    paused = await hitl.run(agent, "go")
+    (asked,) = paused.interrupts
+    assert asked.tool_args == {"sumOf": 2, "theTags": ["a", "more"], "theKey": "made", "y": 2}
+    assert paused.state is not None
+    done = await hitl.run(agent, paused.state.approve(asked))
+    assert done.messages[-2].content == "2 ['a', 'more'] made 2"
+
+    async def calls(message: ChatMessage, state: list[ChatMessage]) -> Any:
+        reply = ChatMessage.assistant_message(content=await _aliased().call(7, key="mine"))
+        return reply, [*state, message, reply]
+
+    assert (await hitl.run(calls, "go")).output == "7 [] mine 2"
+    with pytest.raises(InvalidArguments, match="sum_of: given twice, as sumOf as well"):
+        made.check({"sumOf": 1, "sum_of": 2})
