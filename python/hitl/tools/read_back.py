@@ -196,7 +196,8 @@ def find_hidden(model: type[BaseModel], names: Mapping[str, str] | None = None) 
 
     names: what its fields are called to others, where that is not their own name.
     """
-    found = _hidden_field(model, (), (model,))
+    closed = model.model_config.get("extra") == "forbid"
+    found = _hidden_field(model, (), (model,)) or _never_read_field(model, (), (model,), closed)
     if found is None:
         return None
     (first, *rest), why = found
@@ -252,6 +253,61 @@ def _hidden_field(model: type[BaseModel], place: tuple[str, ...], around: tuple[
         name = next(iter(model.model_computed_fields))
         return (*place, name), f"is computed, which {model.__name__} forbids to be read"
     return None
+
+
+def _never_read(annotation: Any, place: tuple[str, ...], around: tuple[Any, ...], closed: bool) -> _Found:
+    """What any value of a type is shown with, and cannot be given: where each call has one, and so none would pass.
+
+    closed: whether what is around it takes nothing that it does not know.
+    """
+    from pydantic import BaseModel, RootModel
+
+    if typing.get_origin(annotation) is typing.Annotated:
+        if _is_written_or_read_by_author(annotation.__metadata__):
+            return None
+        annotation = annotation.__origin__
+    if not isinstance(annotation, type) or typing.get_origin(annotation) is not None or annotation in around:
+        return None
+    if issubclass(annotation, BaseModel):
+        authors = annotation.__pydantic_decorators__
+        if issubclass(annotation, RootModel) or authors.model_serializers or authors.model_validators:
+            return None
+        closed = annotation.model_config.get("extra") == "forbid"
+        return _never_given(annotation, place) or _never_read_field(annotation, place, (*around, annotation), closed)
+    if not dataclasses.is_dataclass(annotation) or hasattr(annotation, "__pydantic_config__"):
+        return None
+    if hasattr(annotation, "__pydantic_fields__"):  # pydantic's own leave them out
+        return None
+    for each in dataclasses.fields(annotation):
+        has_default = each.default is not dataclasses.MISSING or each.default_factory is not dataclasses.MISSING
+        if closed and has_default and not each.init:
+            return (*place, each.name), f"is shown and cannot be given, for {annotation.__name__} sets it (init=False)"
+    return None
+
+
+def _never_read_field(model: type[BaseModel], place: tuple[str, ...], around: tuple[Any, ...], closed: bool) -> _Found:
+    for name, info in model.model_fields.items():
+        is_always_there = info.is_required() and not _is_written_or_read_by_author(info.metadata)
+        if is_always_there and (found := _never_read(info.annotation, (*place, name), around, closed)):
+            return found
+    return None
+
+
+def _never_given(model: type[BaseModel], place: tuple[str, ...]) -> _Found:
+    """A field that is written under a name that it is not read by."""
+    from pydantic import AliasChoices
+
+    for name, info in model.model_fields.items():
+        alias = info.validation_alias
+        read = [name, *(alias.choices if isinstance(alias, AliasChoices) else [alias])]
+        written = info.serialization_alias or name
+        if info.is_required() and written not in read and all(each is None or type(each) is str for each in read):
+            return (*place, name), f"is shown as {written!r} and cannot be given as that, but as {alias or name!r}"
+    return None
+
+
+def _is_written_or_read_by_author(said: typing.Iterable[Any]) -> bool:
+    return any(type(item).__module__.startswith("pydantic.functional_") for item in said)
 
 
 def _fields_of_plain(annotation: Any) -> dict[str, tuple[Any, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from enum import Enum
@@ -362,3 +362,73 @@ def test_it_is_found_however_deep(hint: Any, named: str) -> None:
     act.__annotations__["p"] = hint
     with pytest.raises(TypeError, match=named):
         tool(act, requires_approval=True)
+
+
+# --- what no call could be shown with ---------------------------------------------------------------------------------
+
+
+@dataclass
+class Priced:
+    cents: int
+    shown: str = field(init=False, default="")
+
+
+class Renamed(BaseModel):
+    kind: str = Field(serialization_alias="type")
+
+
+class RenamedDefault(BaseModel):
+    kind: str = Field("hat", serialization_alias="type")
+
+
+class Both(BaseModel):
+    kind: str = Field(alias="type")
+
+
+class Open(BaseModel):
+    price: Priced
+
+
+class Shut(Open):
+    model_config = pydantic.ConfigDict(extra="forbid")
+
+
+class Chosen(BaseModel):
+    kind: str = Field(validation_alias=pydantic.AliasChoices("sort", "type"), serialization_alias="type")
+
+
+@pytest.mark.parametrize(
+    ("hint", "named"),
+    [
+        (Priced, "p.shown is shown and cannot be given, for Priced sets it"),
+        (Annotated[Priced, "what it costs"], "p.shown is shown"),
+        (Shut, "p.price.shown is shown"),
+        (Renamed, "p.kind is shown as 'type' and cannot be given as that, but as 'kind'"),
+    ],
+)
+def test_a_gated_tool_of_which_no_call_could_pass_is_refused_where_it_is_made(hint: Any, named: str) -> None:
+    async def act(p: Any) -> None: ...
+
+    act.__annotations__["p"] = hint
+    with pytest.raises(TypeError, match=named):
+        tool(act, requires_approval=True)
+
+
+@pytest.mark.parametrize(
+    ("hint", "given"),
+    [
+        (list[Priced], []),
+        (Renamed | None, None),
+        (RenamedDefault, {}),
+        (Both, {"type": "hat"}),
+        (Chosen, {"sort": "hat"}),
+        (Open, {"price": {"cents": 1}}),
+    ],
+)
+async def test_but_not_one_of_which_some_may(hint: Any, given: Any) -> None:
+    async def act(p: Any) -> str:
+        return "acted"
+
+    act.__annotations__["p"] = hint
+    result = await run_gated(tool(act, requires_approval=True), {"p": given})
+    assert told(result) == "acted"
