@@ -25,7 +25,7 @@ from hitl.models.chat_client import ChatClient, ResponseFormat
 from hitl.tools.context import ApprovalPolicy, SystemPrompt
 from hitl.tools.definition import Tool, is_tool_name, tool
 from hitl.tools.guardrails import Guardrail, OutputGuardrail, read_output_guardrails
-from hitl.tools.schema import takes_object
+from hitl.tools.hints import takes_object
 from hitl.turn.callables import check_takes
 from hitl.turn.permits import permit
 from hitl.turn.resources import Resources, check_declared

@@ -23,7 +23,7 @@ from hitl.tools.guardrails import (
     read_input_guardrails,
     read_output_guardrails,
 )
-from hitl.tools.hints import resolve_hints
+from hitl.tools.hints import Signature, of_class, read_signature, resolve_hints, takes_object
 from hitl.tools.options import SETTERS, set_name
 from hitl.tools.options import is_tool_name as is_tool_name
 from hitl.tools.schema import (
@@ -33,11 +33,7 @@ from hitl.tools.schema import (
     ModelParameters,
     Parameters,
     SchemaParameters,
-    Signature,
-    of_class,
     read_docstring,
-    read_signature,
-    takes_object,
 )
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from hitl.decisions import Approval, DecisionKind, read_allowed_decisions, read_
 from hitl.errors import InvalidAnswer
 from hitl.tools.asking import Question, ask_holding_id
 from hitl.tools.definition import TOOL_ATTRIBUTE, Tool, make_tool
+from hitl.tools.hints import class_of, takes_object
 from hitl.tools.options import SETTERS, ToolOptions
-from hitl.tools.schema import class_of, takes_object
 from hitl.turn.interrupts import seconds
 from hitl.turn.runtime import Turn, current_turn, location_of
 

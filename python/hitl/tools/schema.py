@@ -163,60 +163,6 @@ def describe_errors(error: ValidationError) -> str:
 # --- from a function's signature ---------------------------------------------------------------------------------
 
 
-class Signature(NamedTuple):
-    """What decorating a function learns from it without resolving its annotations."""
-
-    parameters: tuple[inspect.Parameter, ...]
-    """What the model fills in and what the run fills in, in order; never `self`."""
-
-    open: bool
-    """Whether the function takes `**kwargs`."""
-
-
-def takes_object(function: Callable[..., Any]) -> bool:
-    """Whether it is a method that is bound to no object."""
-    return next(iter(inspect.signature(function).parameters), None) == "self" and not inspect.ismethod(function)
-
-
-def class_of(function: Callable[..., Any]) -> str | None:
-    """The name of the class in whose body it is written, where it is written in one and bound to nothing."""
-    around = getattr(function, "__qualname__", "").rpartition(".")[0]
-    return None if inspect.ismethod(function) or around.endswith("<locals>") else around.rpartition(".")[2] or None
-
-
-def of_class(function: Callable[..., Any]) -> str:
-    """What there is to say of a class method that is made a tool in its class body: Python hands it on unbound."""
-    name, owner = getattr(function, "__name__", "call"), class_of(function) or "TheClass"
-    return f"{name!r} is a class method, and no tool before its class is there\n\nhint: make the tool of {owner}.{name}"
-
-
-def read_signature(function: Callable[..., Any]) -> Signature:
-    """The parameters of `function`; `TypeError` for those a model cannot fill in, and for what returns no result."""
-    call = getattr(function, "__call__", None)  # noqa: B004  (an object with an async __call__)
-    if inspect.isasyncgenfunction(function) or inspect.isasyncgenfunction(call):
-        label = getattr(function, "__name__", function)
-        raise TypeError(
-            f"tool {label!r} is an async generator, which nobody would iterate\n\nhint: return a list of what it yields"
-        )
-    parameters = []
-    takes_any = False
-    for index, parameter in enumerate(inspect.signature(function).parameters.values()):
-        if index == 0 and takes_object(function):
-            continue  # a method decorated in its class body: bound when it is looked up
-        if index == 0 and parameter.name == "cls" and parameter.annotation is parameter.empty and class_of(function):
-            raise TypeError(of_class(function))
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            label = getattr(function, "__name__", function)
-            raise TypeError(
-                f"tool {label!r} takes *{parameter.name}: a model names its arguments, so give each one a name"
-            )
-        if parameter.kind is parameter.VAR_KEYWORD:
-            takes_any = True
-            continue
-        parameters.append(parameter)
-    return Signature(tuple(parameters), takes_any)
-
-
 class FunctionParameters:
     """Parameters from type hints and docstring."""
 
