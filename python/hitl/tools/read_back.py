@@ -7,6 +7,7 @@ serializer leaves out. A person, a rule and a digest see the JSON alone, so it i
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import functools
 import json
@@ -31,7 +32,7 @@ def find_unread(
     from pydantic import ValidationError
 
     try:
-        again = validated(model, shown, by_name=True)
+        again = _read_again(model, shown)
     except ValidationError as error:
         item = error.errors(include_url=False, include_context=False, include_input=False)[0]
         return f"{_path(item['loc']) or 'arguments'}: what is shown of it cannot be read back ({item['msg']})"
@@ -60,6 +61,32 @@ def validated(model: type[BaseModel], given: Mapping[str, Any], *, by_name: bool
         with contextlib.suppress(ValidationError):
             return model.model_validate_json(json.dumps(given), by_alias=True, by_name=by_name)
     raise wrong
+
+
+def _read_again(model: type[BaseModel], shown: Mapping[str, Any]) -> BaseModel:
+    """What the JSON of arguments reads back to. A null that is not taken there may be a default of None that its type
+    does not take (`note: str = None`), which leaving it out gives as well."""
+    from pydantic import ValidationError
+
+    try:
+        return validated(model, shown, by_name=True)
+    except ValidationError as error:
+        refused = error.errors(include_url=False, include_context=False, include_input=False)
+        left = copy.deepcopy(dict(shown))
+        if not all(_leave_out_null(left, item["loc"]) for item in refused):
+            raise
+    return validated(model, left, by_name=True)
+
+
+def _leave_out_null(json: Any, place: tuple[Any, ...]) -> bool:
+    *outer, name = place or ("",)
+    for each in outer:
+        held = json if isinstance(json, dict) else dict(enumerate(json)) if isinstance(json, list) else {}
+        json = held.get(each)
+    if not isinstance(json, dict) or json.get(name, ...) is not None:
+        return False
+    del json[name]
+    return True
 
 
 def _is_json(value: Any) -> bool:

@@ -87,6 +87,41 @@ def test_the_model_is_shown_the_type_as_it_is_written_and_its_limits_hold() -> N
             made.check({"to": "a", name: wrong})
 
 
+class Note(BaseModel):
+    text: str = None  # type: ignore[assignment]
+    tags: list[str] = None  # type: ignore[assignment]
+
+
+class Mail(Note):
+    to: str
+    notes: list[Note] = []
+    by_name: dict[str, Note] = {}
+
+
+@pytest.mark.parametrize("is_schema", [True, False])
+async def test_nor_is_one_in_a_model_in_the_way_of_a_question(is_schema: bool) -> None:
+    ran: list[Mail] = []
+
+    @tool(requires_approval=True)
+    async def nested(mail: Mail) -> None:
+        ran.append(mail)
+
+    @tool(schema=Mail, requires_approval=True)
+    async def flat(**given: Any) -> None:
+        ran.append(Mail.model_construct(**given))
+
+    args: dict[str, Any] = {"to": "ann", "notes": [{"text": "x"}, {}], "by_name": {"a": {}}}
+    agent = agent_with(flat, args) if is_schema else agent_with(nested, {"mail": args})
+    paused = await hitl.run(agent, "go")
+    (asked,) = paused.interrupts
+    nothing = {"text": None, "tags": None}
+    shown = {**nothing, "to": "ann", "notes": [{**nothing, "text": "x"}, nothing], "by_name": {"a": nothing}}
+    assert asked.tool_args == (shown if is_schema else {"mail": shown})
+    assert paused.state is not None
+    assert (await hitl.run(agent, paused.state.approve(asked))).output == "done"
+    assert [mail.model_dump(warnings="none") for mail in ran] == [shown]
+
+
 # --- iterators -------------------------------------------------------------------------------------------------------
 
 
