@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 pub(super) struct FileWatch {
-    changes: system::Changes,
+    inotify: system::Inotify,
     /// When the files were last seen to have their names; `None` where they had not.
     seen: Option<Instant>,
     /// How long that counts where nothing is told.
@@ -17,12 +17,12 @@ pub(super) struct FileWatch {
 impl FileWatch {
     /// Of nothing yet. `None` where the system has none, or has given away as many as it may: then each time has to be looked.
     pub(super) fn new(look_after: Duration) -> Option<Self> {
-        system::Changes::new().map(|changes| Self { changes, seen: None, look_after })
+        system::Inotify::new().map(|inotify| Self { inotify, seen: None, look_after })
     }
 
     /// Whether there is no reason to look.
     pub(super) fn is_quiet(&mut self) -> bool {
-        let is_changed = self.changes.were_told();
+        let is_changed = self.inotify.were_told();
         !is_changed && self.seen.is_some_and(|seen| seen.elapsed() < self.look_after)
     }
 
@@ -34,7 +34,7 @@ impl FileWatch {
     /// Watches what has these names, which has to be looked at after that, or one could be moved between the two. `false`
     /// where one of them is not there or cannot be watched.
     pub(super) fn begin<'p>(&self, paths: impl IntoIterator<Item = &'p Path>) -> bool {
-        paths.into_iter().all(|path| self.changes.watch(path))
+        paths.into_iter().all(|path| self.inotify.watch(path))
     }
 
     /// The files were looked at; `is_well` where they had their names.
@@ -52,9 +52,9 @@ mod system {
     use rustix::io::{Errno, read};
 
     /// A descriptor that can be read once something has happened to what is watched.
-    pub(super) struct Changes(OwnedFd);
+    pub(super) struct Inotify(OwnedFd);
 
-    impl Changes {
+    impl Inotify {
         pub(super) fn new() -> Option<Self> {
             inotify::init(CreateFlags::NONBLOCK | CreateFlags::CLOEXEC).ok().map(Self)
         }
@@ -78,9 +78,9 @@ mod system {
 mod system {
     use std::path::Path;
 
-    pub(super) enum Changes {}
+    pub(super) enum Inotify {}
 
-    impl Changes {
+    impl Inotify {
         pub(super) fn new() -> Option<Self> {
             None
         }
