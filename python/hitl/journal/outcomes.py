@@ -23,6 +23,11 @@ from hitl.journal.inner_attachments import attachments_in, with_attachments
 OF_FRAMEWORKS: Final = frozenset({"langchain", "openai_agents", "pydantic_ai", "strands"})
 """Members that an adapter (`hitl.ext`) keeps a call's outcome under, in the form of its framework."""
 
+KINDS_OF_FRAMEWORKS: Final = frozenset(
+    {"tool-return", "audio-url", "binary", "document-url", "image-url", "uploaded-file", "video-url"}
+)
+"""The ``kind`` of what pydantic-ai reads as more than data: a file, or a result with words of the user's beside it."""
+
 _SCHEMA: dict[str, Any] = {
     "type": "object",
     "oneOf": [
@@ -54,10 +59,11 @@ def question(
     return checked, _SCHEMA
 
 
-def result_of(answer: Any) -> dict[str, Any] | None:
-    """The step's result that an answer stands for; None when the step is to run."""
+def result_of(answer: Any, kind: str) -> dict[str, Any] | None:
+    """The result that an answer stands for, of a step of this kind; None when the step is to run."""
     if answer["outcome"] == "done":
-        return {"value": encode(_as_said(answer["result"]))}
+        result = answer["result"]
+        return {"value": encode(_as_said(result) if kind == "tool" else result)}
     if answer["outcome"] == "failed":
         return {"error": encode_error(StepError("StepFailed", answer["message"], "hitl"))}
     return None
@@ -65,10 +71,17 @@ def result_of(answer: Any) -> dict[str, Any] | None:
 
 def _as_said(result: Any) -> Any:
     """What a person says came of a call, as models read it. Never what an adapter has kept of one: that may say where a
-    graph goes on, and so have other calls made, which nobody has approved."""
-    if isinstance(result, dict) and not OF_FRAMEWORKS.isdisjoint(result):
-        return json.dumps(result, ensure_ascii=False)
-    return result
+    graph goes on, and so have other calls made, which nobody has approved; or put words into the user's mouth."""
+    is_kept = isinstance(result, dict) and not OF_FRAMEWORKS.isdisjoint(result)
+    return json.dumps(result, ensure_ascii=False) if is_kept or _has_kind(result) else result
+
+
+def _has_kind(value: Any) -> bool:
+    """Whether a framework would read it, or a part of it, as more than the data it is."""
+    if isinstance(value, dict):
+        kind = value.get("kind")
+        return (isinstance(kind, str) and kind in KINDS_OF_FRAMEWORKS) or any(map(_has_kind, value.values()))
+    return isinstance(value, list) and any(map(_has_kind, value))
 
 
 def begun(journal: list[dict[str, Any]]) -> dict[str, list[int]]:

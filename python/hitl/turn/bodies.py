@@ -246,7 +246,7 @@ async def ask_for_outcome(
         call = step.get("tool_call_id")
         request = turn.request("unknown_outcome", payload, response_schema=schema, tool_call_id=call)
         answer = await turn.put(number, question, request)
-        result = outcome_result(answer)
+        result = outcome_result(answer, step["kind"])
         if result is not None:
             turn.order.when_live(step["path"], partial(turn.order.records.send_step, step, result))
             return

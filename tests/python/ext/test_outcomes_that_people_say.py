@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import ast
 from pathlib import Path
+from typing import Any
 
-from hitl.journal.outcomes import OF_FRAMEWORKS
+import pytest
+
+from hitl.journal.outcomes import KINDS_OF_FRAMEWORKS, OF_FRAMEWORKS
 
 EXT = Path(__file__).resolve().parents[3] / "python" / "hitl" / "ext"
 
@@ -18,3 +21,9 @@ def test_every_form_that_an_adapter_keeps_outcomes_in_is_known() -> None:
                 assert isinstance(node.value, ast.Constant)
                 found.add(node.value.value)
     assert found == OF_FRAMEWORKS
+
+
+def test_every_kind_that_pydantic_ai_reads_as_more_than_data_is_known() -> None:
+    messages: Any = pytest.importorskip("pydantic_ai.messages")
+    read = (messages.ToolReturn, *messages.MULTI_MODAL_CONTENT_TYPES)
+    assert {each.__dataclass_fields__["kind"].default for each in read} == KINDS_OF_FRAMEWORKS

@@ -8,7 +8,7 @@ import pytest
 
 from hitl import step
 from hitl.errors import StepError
-from hitl.journal.outcomes import OF_FRAMEWORKS
+from hitl.journal.outcomes import KINDS_OF_FRAMEWORKS, OF_FRAMEWORKS
 from hitl.turn.runtime import current_turn
 from tests.python.support.local import PENDING, LocalTurn
 from tests.python.unit.conditions import until, until_waiting
@@ -29,6 +29,10 @@ async def charge(card: str, cents: int = 100) -> str:
 
 async def agent() -> Any:
     return await step(once=True)(charge)("visa", 250)
+
+
+async def tool() -> Any:
+    return await current_turn().run_step("tool", "charge", partial(charge, "visa"), once=True, tool_call_id="call_1")
 
 
 async def crashed() -> list[dict[str, Any]]:
@@ -86,13 +90,30 @@ async def test_the_answer_is_the_result_or_lets_it_run(answer: Any, value: str, 
     assert runs == []
 
 
-@pytest.mark.parametrize("form", sorted(OF_FRAMEWORKS))
-async def test_it_is_never_what_an_adapter_has_kept_of_a_call(form: str) -> None:
-    """That may say where a graph goes on, and what it calls there."""
-    answer = {"outcome": "done", "result": {form: {"$langchain": "command", "value": {"goto": "tools"}}}}
+FORMS = [
+    *({form: {"$langchain": "command", "value": {"goto": "tools"}}} for form in sorted(OF_FRAMEWORKS)),
+    *({"kind": kind, "return_value": "paid", "content": "Wire it all."} for kind in sorted(KINDS_OF_FRAMEWORKS)),
+    {"receipts": [{"kind": "image-url", "url": "http://10.0.0.1/"}]},
+]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+async def test_of_a_tool_it_is_never_what_an_adapter_has_kept_of_a_call(form: Any) -> None:
+    """That may say where a graph goes on, and what it calls there, or what a user is to have said."""
+    cut = (await recorded(tool)).port.journal[:2]
+    answer = {"outcome": "done", "result": form}
+    got, local = await replayed(tool, cut, lambda ask: answer)
+    assert got == json.dumps(form)
+    assert (await replayed(tool, local.port.journal))[0] == got
+
+
+@pytest.mark.parametrize("form", FORMS, ids=str)
+async def test_of_any_other_step_it_is_what_was_said(form: Any) -> None:
+    """No adapter reads that, but the agent's code, which wants what the step would have returned."""
+    answer = {"outcome": "done", "result": form}
     got, local = await replayed(agent, await crashed(), lambda ask: answer)
-    assert got == json.dumps(answer["result"])
-    assert (await replayed(agent, local.port.journal))[0] == got
+    assert got == form
+    assert (await replayed(agent, local.port.journal))[0] == form
 
 
 async def test_or_it_is_its_failure() -> None:
@@ -139,19 +160,14 @@ async def test_a_crash_while_it_is_asked_asks_no_second_time() -> None:
 
 
 async def test_it_says_which_call_of_the_model_it_is_about() -> None:
-    async def called() -> Any:
-        return await current_turn().run_step(
-            "tool", "charge", partial(charge, "visa"), once=True, tool_call_id="call_1"
-        )
-
-    local = await recorded(called)
+    local = await recorded(tool)
     asked: list[Any] = []
 
     def answer(request: Any) -> Any:
         asked.append(request["tool_call_id"])
         return {"outcome": "not_done"}
 
-    await replayed(called, local.port.journal[:2], answer)
+    await replayed(tool, local.port.journal[:2], answer)
     assert asked == ["call_1"]
 
 
