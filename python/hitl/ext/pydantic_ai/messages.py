@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, cast
 
 from pydantic_ai.messages import (
@@ -10,6 +11,7 @@ from pydantic_ai.messages import (
     ModelMessage,
     ModelMessagesTypeAdapter,
     ModelRequest,
+    ModelRequestPart,
     ModelResponse,
     RetryFeedbackPart,
     SystemPromptPart,
@@ -101,14 +103,50 @@ def history_of(state: Sequence[ChatMessage], profiles: Sequence[ModelProfile] = 
 
 
 def turn_of(
-    message: ChatMessage, made: Sequence[ModelMessage], reply: str, told: Sequence[ChatMessage] = ()
+    message: ChatMessage,
+    made: Sequence[ModelMessage],
+    reply: str,
+    told: Sequence[ChatMessage] = (),
+    before: Sequence[ModelMessage] = (),
 ) -> list[ChatMessage]:
-    """The messages of a turn: what the person said, what ``made`` of it, and the reply, which carries ``made``. That
-    begins with what was ``told`` before the message."""
-    shown = [each for each in to_chat(made) if each.role != "system"][len(told) :]
+    """The messages of a turn: what was ``told`` before the message, what the person said, what ``made`` of it, and the
+    reply, which carries ``made``, and ``before`` it what was told as the framework has it."""
+    shown = [each for each in to_chat(made) if each.role != "system"]
     shown = [*told, *shown_turn(message, shown, reply)]
-    native = ModelMessagesTypeAdapter.dump_python(list(made), mode="json", by_alias=True)
+    native = ModelMessagesTypeAdapter.dump_python([*before, *made], mode="json", by_alias=True)
     return keep(shown, FORM, native)
+
+
+def without_told(made: Sequence[ModelMessage], told: Sequence[ModelMessage]) -> list[ModelMessage]:
+    """What a run has made, without what it was told before: a processor of its history may have merged the end of that
+    into its first request."""
+    first, *others = made
+    parts = list(cast(ModelRequest, first).parts)
+    for known in _end_of(told):
+        at = next((at for at, part in enumerate(parts) if _is_same(part, known)), len(parts))
+        if any(isinstance(part, UserPromptPart) for part in parts[at + 1 :]):  # never the message itself
+            del parts[at]
+    return [replace(cast(ModelRequest, first), parts=parts), *others]
+
+
+def _end_of(messages: Sequence[ModelMessage]) -> list[ModelRequestPart]:
+    """The parts after the last reply."""
+    begin = max((at for at, each in enumerate(messages, 1) if isinstance(each, ModelResponse)), default=0)
+    return [part for each in messages[begin:] if isinstance(each, ModelRequest) for part in each.parts]
+
+
+def _is_same(part: object, known: ModelRequestPart) -> bool:
+    if isinstance(known, ToolReturnPart):
+        return isinstance(part, ToolReturnPart) and part.tool_call_id == known.tool_call_id
+    return isinstance(known, UserPromptPart) and isinstance(part, UserPromptPart) and part.content == known.content
+
+
+def with_system_prompt(told: Sequence[ModelMessage], earlier: Sequence[ModelMessage]) -> list[ModelMessage]:
+    """What a conversation begins with, and the system prompt that the framework has put there, or, where a processor of
+    its history has taken that away, into one of the ``earlier`` messages that are left."""
+    parts = [part for each in earlier for part in each.parts if isinstance(part, SystemPromptPart)]
+    first, *others = told
+    return [replace(cast(ModelRequest, first), parts=[*parts, *cast(ModelRequest, first).parts]), *others]
 
 
 def to_chat(messages: Sequence[ModelMessage]) -> Iterator[ChatMessage]:

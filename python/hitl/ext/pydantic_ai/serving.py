@@ -19,7 +19,7 @@ from hitl.agents.abandoned import tell_elsewhere
 from hitl.errors import AgentLoadError
 from hitl.ext.pydantic_ai.backend import read_result
 from hitl.ext.pydantic_ai.durability import UNNAMED, HitlDurability
-from hitl.ext.pydantic_ai.messages import history_of, profiles_of, prompt_of, turn_of
+from hitl.ext.pydantic_ai.messages import history_of, profiles_of, prompt_of, turn_of, with_system_prompt, without_told
 from hitl.messages import ChatMessage
 from hitl.turn.retrying import Transient
 from hitl.turn.runtime import current_turn
@@ -121,9 +121,12 @@ class PydanticAI:
             )
         output = result.output
         reply = output if isinstance(output, str) else to_json(output, fallback=repr).decode()
-        # What was told is kept in the framework's form as well: it has put the message, and a system prompt, there.
-        made = result.all_messages()[len(history_of(state, profiles)) :] if told else result.new_messages()
-        messages = turn_of(message, made, reply, told)
+        made, before = result.new_messages(), history_of(told, profiles)
+        if told and not state:
+            before = with_system_prompt(before, result.all_messages()[: -len(made)])
+        if told:
+            made = without_told(made, before)
+        messages = turn_of(message, made, reply, told, before)
         return messages[-1], [*state, *messages]
 
     async def _deps_for(self, message: ChatMessage) -> Any:
