@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from agents.memory import SessionABC
 from pydantic_core import to_jsonable_python
 
-from hitl.ext.openai_agents.messages import prompt_of
-from hitl.messages import ChatMessage
+from hitl.ext.openai_agents.messages import Item, prompt_of, to_chat
+from hitl.messages import ChatMessage, ToolCall
 from hitl.turn.runtime import current_turn
 
 
@@ -57,16 +60,96 @@ class JournaledSession(SessionABC):
 
 async def without_known(told: Sequence[ChatMessage], session: Any) -> list[ChatMessage]:
     """What of this a session of the SDK does not have: a turn writes to it after each round, and what is given up of a
-    turn stays there."""
+    turn stays there.
+
+    A reply is told as a whole, with what came of its calls, or not at all. What other turns have written is no part of
+    this, however alike it is: there are models that give the calls of each turn the same ids.
+    """
     if not told:
         return []
-    known = await JournaledSession(session).get_items()
-    answered = {item.get("call_id") for item in known if item.get("type") == "function_call_output"}
+    kept: list[Item] = await JournaledSession(session).get_items()
+    answered = {message.tool_call_id for message in to_chat(kept) if message.role == "tool"}
+    items = _given_up(kept, told)
+    known = [item for item in items if item.get("role") == "user"]
+    for message in to_chat(items):
+        known += [] if message.role == "user" else _marks(message)
+    unknown: list[ChatMessage] = []
+    for group in _replies(told):
+        marks = [mark for message in group for mark in _marks(message)]
+        if not marks or not _take(marks, known):
+            unknown += _with_own_ids(group, answered)
+    return unknown
 
-    def is_known(message: ChatMessage) -> bool:
+
+def _with_own_ids(reply: list[ChatMessage], taken: set[str | None]) -> list[ChatMessage]:
+    """A reply whose calls have ids that nothing else has: of what has the same, the SDK leaves the newest alone."""
+    new: dict[str | None, str] = {}
+    for call in reply[0].tool_calls or ():
+        made = call["id"]
+        while made in taken:
+            made += "_"
+        new[call["id"]] = made
+        taken.add(made)
+    first, *results = reply
+    calls: list[ToolCall] = [{**call, "id": new[call["id"]]} for call in first.tool_calls or ()]
+    renamed = [replace(each, tool_call_id=new[each.tool_call_id]) for each in results]
+    return [replace(first, tool_calls=calls) if calls else first, *renamed]
+
+
+def _given_up(items: list[Item], told: Sequence[ChatMessage]) -> list[Item]:
+    """The end of a session, from where the first of these turns has begun there; empty where none has."""
+    least = max((at for at, item in enumerate(items, 1) if _is_end(item, items[at : at + 1])), default=0)
+    begin = len(items)
+    for message in reversed(told):
         if message.role == "user":
-            return prompt_of(message) in known
-        calls = [call["id"] for call in message.tool_calls or ()]
-        return answered.issuperset(calls or [message.tool_call_id])
+            prompt, end = prompt_of(message), begin
+            begin = max((at for at in range(least, end) if _is_prompt(items[at], prompt)), default=end)
+    return items[begin:]
 
-    return [message for message in told if not is_known(message)]
+
+def _is_end(item: Item, after: list[Item]) -> bool:
+    """Whether a turn came to its end with it."""
+    return item.get("role") == "assistant" and (not after or after[0].get("role") == "user")
+
+
+def _is_prompt(item: Item, prompt: Item) -> bool:
+    said, wanted = item.get("content"), prompt["content"]
+    if item.get("role") != "user" or said == wanted:
+        return item == prompt
+    # That something is left out may be said at its end.
+    return isinstance(said, str) and isinstance(wanted, str) and wanted.startswith(f"{said}\n\n[")
+
+
+def _replies(told: Sequence[ChatMessage]) -> Iterator[list[ChatMessage]]:
+    """What is told in parts of which each is known as a whole: a message, and the results of its calls."""
+    begins = [at for at, message in enumerate(told) if message.role != "tool"]
+    for begin, end in itertools.pairwise([*begins, len(told)]):
+        yield list(told[begin:end])
+
+
+def _marks(message: ChatMessage) -> list[Any]:
+    """What a message is known again by."""
+    if message.role == "user":
+        return [prompt_of(message)]
+    if message.role == "tool":
+        return [("result", message.tool_call_id)]
+    functions = [(call["id"], call["function"]) for call in message.tool_calls or ()]
+    return [("call", call_id, function["name"], _read(function["arguments"])) for call_id, function in functions]
+
+
+def _read(arguments: str) -> Any:
+    try:
+        return json.loads(arguments)
+    except ValueError:
+        return arguments
+
+
+def _take(wanted: list[Any], known: list[Any]) -> bool:
+    """Whether all of this is known. Then it is taken away: it stands for nothing else that looks the same."""
+    left = list(known)
+    for each in wanted:
+        if each not in left:
+            return False
+        left.remove(each)
+    known[:] = left
+    return True
