@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any
 
 import pytest
-from langchain_core.messages import AIMessage
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
 from langgraph.graph import START, MessagesState, StateGraph
+from langgraph.graph.message import add_messages
+from langgraph.types import Command
+from pydantic import BaseModel
 
 from hitl import ChatMessage
 from hitl.driver.shapes import as_agent as load
@@ -19,14 +23,24 @@ from tests.python.support.prefixes import Effects, run_all_prefixes
 TOLD = [("human", "Pay five."), ("ai", ""), ("tool", "told"), ("human", "Did you?")]
 
 
-def recalling(seen: list[Any]) -> Any:
+class Model(BaseModel):
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+@dataclass
+class Fields:
+    messages: Annotated[list[AnyMessage], add_messages]
+
+
+def recalling(seen: list[Any], schema: Any = MessagesState) -> Any:
     """A graph that notes the messages of its state."""
 
-    def note(state: MessagesState) -> Any:
-        seen.append([(message.type, message.text) for message in state["messages"]])
+    def note(state: Any) -> Any:
+        messages = state["messages"] if isinstance(state, dict) else state.messages
+        seen.append([(message.type, message.text) for message in messages])
         return {"messages": [AIMessage("Yes.")]}
 
-    return StateGraph(MessagesState).add_node("note", note).add_edge(START, "note").compile()
+    return StateGraph(schema).add_node("note", note).add_edge(START, "note").compile()
 
 
 def given(message: ChatMessage) -> Any:
@@ -44,6 +58,33 @@ async def test_the_graph_s_messages_begin_with_it_and_go_on_so(options: Any) -> 
     run = await run_all_prefixes(make, None, message="Did you?", journal_start=start)
     assert seen[0] == TOLD
     assert [message.content for message in run.state] == ["Pay five.", None, "told", "Did you?", "Yes."]
+
+
+@pytest.mark.parametrize("schema", [Model, Fields], ids=["model", "dataclass"])
+async def test_an_input_that_is_no_mapping_has_it_as_well(schema: Any) -> None:
+    seen: list[Any] = []
+
+    def make(effects: Effects) -> Any:
+        made = recalling(seen, schema)
+        return Timeless(made, input=lambda message: schema(messages=[HumanMessage(message.content)]))
+
+    run = await run_all_prefixes(make, None, message="Did you?", journal_start={"abandoned": GIVEN_UP})
+    assert seen[0] == TOLD
+    assert [message.content for message in run.state] == ["Pay five.", None, "told", "Did you?", "Yes."]
+
+
+async def test_where_an_input_has_no_place_for_it_the_session_does_not_say_that_it_was_told() -> None:
+    seen: list[Any] = []
+
+    def make(effects: Effects) -> Any:
+        def command(message: ChatMessage) -> Any:
+            return Command(update={"messages": [HumanMessage(message.content, id="1")]})
+
+        return Timeless(recalling(seen), input=command)
+
+    run = await run_all_prefixes(make, None, message="Did you?", journal_start={"abandoned": GIVEN_UP})
+    assert seen[0] == TOLD[-1:]
+    assert [message.content for message in run.state] == ["Did you?", "Yes."]
 
 
 async def test_the_next_turn_goes_on_from_it() -> None:

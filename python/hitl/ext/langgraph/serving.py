@@ -14,6 +14,7 @@ from langgraph._internal._constants import CONFIG_KEY_CHECKPOINTER
 from langgraph.channels.delta import DeltaChannel
 from langgraph.prebuilt.tool_node import ToolNode
 from langgraph.pregel import Pregel
+from pydantic import BaseModel
 from pydantic_core import to_json
 
 from hitl.agents.abandoned import tell_elsewhere
@@ -134,7 +135,12 @@ class LangGraph:
         configurable = {**self._config.get("configurable", {}), "thread_id": thread, CONFIG_KEY_CHECKPOINTER: saver}
         told = await tell_elsewhere(turn, state, read_result) if self._takes_messages else []
         told_messages = list(from_chats(told))
-        value = self._input_of(message, past, told_messages)
+        if self._input is None:
+            value = self._input_of(message, past, told_messages)
+        else:
+            value, is_told = _with_told(self._input(message), told_messages)
+            if not is_told:  # nor may the session say so
+                told, told_messages = [], []
         while True:
             known = {**self._config, "configurable": configurable, "run_id": next_run_id()}
             config = cast(RunnableConfig, known)
@@ -159,8 +165,6 @@ class LangGraph:
         return await made if inspect.isawaitable(made) else made
 
     def _input_of(self, message: ChatMessage, past: PastTurns, told: list[BaseMessage]) -> Any:
-        if self._input is not None:
-            return _with_told(self._input(message), told)
         if self._takes_messages:
             prompt = prompt_of(message)
             history = [*([] if past.has_checkpoint else past.messages), *told]
@@ -183,14 +187,32 @@ class LangGraph:
         return output if isinstance(output, str) else to_json(output, fallback=repr).decode()
 
 
-def _with_told(value: Any, told: list[BaseMessage]) -> Any:
-    """An input that ``input=`` has made, with what is told in front of its messages."""
-    if not told or not isinstance(value, Mapping):
-        return value
+def _with_told(value: Any, told: list[BaseMessage]) -> tuple[Any, bool]:
+    """An input that ``input=`` has made, with what is told in front of its messages, and whether it could be put there:
+    a mapping, a pydantic model or a dataclass has a place for it."""
+    if not told:
+        return value, False
     for each in told:
         each.id = each.id or str(next_uuid())
-    own = value.get(MESSAGES, [])
-    return {**value, MESSAGES: [*told, *(own if isinstance(own, list) else [own])]}
+    if isinstance(value, Mapping):
+        return {**value, MESSAGES: _before(told, value.get(MESSAGES, []))}, True
+    if not hasattr(value, MESSAGES):
+        return value, False
+    messages = _before(told, getattr(value, MESSAGES))
+    if isinstance(value, BaseModel):
+        return value.model_copy(update={MESSAGES: messages}), True
+    if any(each.name == MESSAGES and each.init for each in _fields_of(value)):
+        return dataclasses.replace(value, messages=messages), True
+    return value, False
+
+
+def _before(told: list[BaseMessage], own: Any) -> list[Any]:
+    """The messages of an input, with what is told in front."""
+    return [*told, *(own if isinstance(own, list) else [own])]
+
+
+def _fields_of(value: Any) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(value) if dataclasses.is_dataclass(value) else ()
 
 
 def _whole(checkpoint: dict[str, Any], channels: Any, values: Any) -> dict[str, Any]:
