@@ -237,7 +237,7 @@ impl Engine {
     /// has come in its place since: a look finds those that are still this server's, and they begin anew from their journals.
     /// Those that have lost nothing stay.
     async fn drop_what_was_taken_back(&self, promotions: u64) {
-        for (HeldHere { turn, session, epoch, known }, before) in self.placement.known_before(promotions) {
+        for (HeldHere { turn, session, known, .. }, run, before) in self.placement.known_before(promotions) {
             let read = self.store.transact(About::Session(session), move |tx| {
                 let has_all = match known.checked_sub(1) {
                     Some(last) => !tx.journal_page(turn, last, 1)?.is_empty(),
@@ -246,10 +246,10 @@ impl Engine {
                 Ok((tx.promotions(), has_all))
             });
             match read.await {
-                Ok((since, true)) if since <= before => self.placement.stands(turn, epoch, promotions),
+                Ok((since, true)) if since <= before => self.placement.stands(turn, run, promotions),
                 Ok(_) => {
                     tracing::warn!(%session, "what a turn has heard of was taken back: it begins anew");
-                    self.placement.drop_taken_back(turn, epoch);
+                    self.placement.drop_taken_back(turn, run);
                 }
                 Err(error) => {
                     tracing::error!(%turn, %error, "whether a turn has lost anything could not be read; it is tried again")
@@ -269,6 +269,7 @@ impl Engine {
 
     async fn catch_up_one(self: &Arc<Self>, held: HeldHere) -> Result<(), Error> {
         let HeldHere { turn, epoch, known, .. } = held;
+        let Some(run) = self.placement.run_at(turn, epoch) else { return Ok(()) };
         let read = self.store.query(move |reader| {
             let life = reader.life(turn)?;
             let is_here = life.as_ref().is_some_and(|life| life.check_owner(epoch).is_ok());
@@ -279,7 +280,7 @@ impl Engine {
         let (life, count, found) = read.await?;
         match life {
             Some(life) if life.check_owner(epoch).is_ok() => {
-                self.placement.found(turn, epoch, count, found);
+                self.placement.found(turn, run, count, found);
             }
             // Another server has it, or it was parked here a moment ago.
             Some(life) if matches!(life.state, TurnState::UnderWay | TurnState::Parked { .. }) => {

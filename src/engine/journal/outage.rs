@@ -72,7 +72,8 @@ impl Engine {
     /// told at once.
     ///
     /// # Errors
-    /// Those of the attempt; [`Error::StoreUnavailable`] only when the server stops.
+    /// Those of the attempt; [`Error::StoreUnavailable`] only when the server stops; [`Error::StaleEpoch`] where the turn has begun
+    /// anew meanwhile.
     pub(in crate::engine) async fn until_stored<T, A>(
         self: &Arc<Self>,
         turn: TurnId,
@@ -82,6 +83,7 @@ impl Engine {
     where
         A: Future<Output = Result<T, Error>>,
     {
+        let run = self.placement.run_at(turn, epoch);
         let first = attempt().await;
         let why = match first {
             Err(why @ Error::StoreUnavailable(_)) if self.host.outlasts_outages() => why,
@@ -94,6 +96,10 @@ impl Engine {
             tokio::select! {
                 () = self.stopping.cancelled() => {}
                 () = tokio::time::sleep(STORE_PAUSE) => {}
+            }
+            if run.is_some() && self.placement.run_at(turn, epoch).is_some_and(|now| Some(now) != run) {
+                // The store that is there now does not know of the run that said this, and another one has begun.
+                return Err(Error::StaleEpoch);
             }
             match attempt().await {
                 Err(Error::StoreUnavailable(_)) if !stops => {}

@@ -17,6 +17,8 @@ use crate::store::signals::HeldHere;
 /// A turn at a worker.
 #[derive(Debug)]
 pub(super) struct LiveTurn {
+    /// See [`Placement::run_at`].
+    pub(super) run: u64,
     pub(super) session: SessionId,
     pub(super) epoch: u64,
     /// When its worker got it.

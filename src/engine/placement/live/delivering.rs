@@ -33,9 +33,10 @@ impl Placement {
 
     /// Entries of the turn at `epoch` itself are durable, from the first to the last of these, and so is all before them: that
     /// goes to the turn before it hears of these. What of it others have written, and was not known here, was `found`.
-    pub fn appended(&self, turn: TurnId, epoch: u64, (first, last): (u64, u64), found: Vec<Delivery>) {
+    pub fn appended(&self, turn: TurnId, epoch: u64, (first, last): (u64, u64), mut found: Vec<Delivery>) {
         let mut turns = self.lock();
-        turns.found(turn, epoch, last + 1, found);
+        let run = turns.at_workers.get(&turn).filter(|live| live.epoch == epoch).map(|live| live.run);
+        run.into_iter().for_each(|run| turns.found(turn, run, last + 1, std::mem::take(&mut found)));
         if let Some(queue) = turns.queues.get_mut(&turn) {
             queue.are_durable_before(first, last);
             turns.flush(self, turn);
@@ -50,21 +51,21 @@ impl Placement {
         }
     }
 
-    /// These stand among the first `count` entries of the journal of the turn at `epoch`, whoever wrote them: what has not
+    /// These stand among the first `count` entries of the journal of that run of the turn, whoever wrote them: what has not
     /// reached it yet goes to it.
-    pub fn found(&self, turn: TurnId, epoch: u64, count: u64, found: Vec<Delivery>) {
+    pub fn found(&self, turn: TurnId, run: u64, count: u64, found: Vec<Delivery>) {
         let mut turns = self.lock();
-        turns.found(turn, epoch, count, found);
+        turns.found(turn, run, count, found);
         turns.flush(self, turn);
     }
 }
 
 impl Turns {
     /// See [`Placement::found`].
-    fn found(&mut self, turn: TurnId, epoch: u64, count: u64, found: Vec<Delivery>) {
-        let Some(live) = self.at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) else { return };
+    fn found(&mut self, turn: TurnId, run: u64, count: u64, found: Vec<Delivery>) {
+        let Some(live) = self.at_workers.get_mut(&turn).filter(|live| live.run == run) else { return };
         live.in_order = live.in_order.max(count);
-        let known = live.has_heard_of();
+        let (epoch, known) = (live.epoch, live.has_heard_of());
         for delivery in found.into_iter().filter(|delivery| known <= delivery.index()) {
             self.queues.entry(turn).or_default().found(epoch, delivery);
         }
