@@ -460,6 +460,7 @@ impl Dispatch for Arc<Supervisor> {
         };
         let (turn, epoch) = (order.turn, order.epoch);
         let (orders, receiver) = mpsc::unbounded_channel();
+        let own = orders.downgrade();
         let freed = CancellationToken::new();
         let open = OpenTurn { epoch, orders, waiting: false, leaving: false, freed: freed.clone() };
         let before = self.turns().insert(turn, open).map(|before| {
@@ -472,7 +473,9 @@ impl Dispatch for Arc<Supervisor> {
             let running = TurnTask::new(Arc::clone(&supervisor), inbox, &order, receiver, freed);
             running.run(order, before).await;
             let mut turns = supervisor.turns();
-            if turns.get(&turn).is_some_and(|open| open.epoch == epoch) {
+            // Not what has begun since: after a failover that may be at the same epoch.
+            let is_own = |open: &OpenTurn| own.upgrade().is_some_and(|own| own.same_channel(&open.orders));
+            if turns.get(&turn).is_some_and(is_own) {
                 turns.remove(&turn);
             }
             drop(turns);

@@ -87,6 +87,17 @@ async fn no_worker_is_to_blame_for_being_killed_because_the_store_was_not_reache
 }
 
 #[tokio::test]
+async fn a_turn_that_begins_anew_at_the_same_epoch_hears_what_is_delivered_to_it() {
+    let world = World::processes().await;
+    let (mut turn, interrupt, _) = standing(&world).await;
+    world.start_anew(&turn, "pid_and_ask");
+    while turn.next().await != Said::Replayed(Vec::new()) {}
+    world.answer(&turn, interrupt, json!("blue"));
+    assert!(rest(turn).await.1.ends_with(" blue"));
+    world.shut_down().await;
+}
+
+#[tokio::test]
 async fn an_agent_that_has_changed_is_told_what_does_not_fit() {
     let world = World::processes().await;
     let (mut turn, ..) = standing(&world).await;

@@ -136,6 +136,12 @@ impl World {
         epoch
     }
 
+    /// Starts a turn anew at its first epoch, as after a failover that has taken back that this was given.
+    pub fn start_anew(&self, turn: &Turn, content: &str) {
+        self.supervisor.park(turn.id);
+        self.supervisor.start(order(turn, 1, content, Vec::new(), self.inbox.journal(turn.id)));
+    }
+
     /// Somebody answers: the answer's index.
     pub fn answer(&self, turn: &Turn, interrupt: InterruptId, value: Value) -> u64 {
         let index = self.inbox.append(turn.id, Entry::Answer { interrupt_id: interrupt, value: value.clone() });

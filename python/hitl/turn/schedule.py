@@ -79,6 +79,8 @@ class Counted:
             schedule.running, schedule.moment = outer, outer_moment
             if is_of_turn:
                 order.ran()
+            # As asyncio does: from Python 3.12 on the traceback of a task's error leads here, and from here to the task.
+            del self, order, free
 
     def _run(self) -> None:
         try:
@@ -89,6 +91,8 @@ class Counted:
             self._order.schedule.loop.call_exception_handler(
                 {"message": f"Exception in callback {self._callback!r}", "exception": error, "handle": self}
             )
+        finally:
+            del self
 
     def cancel(self) -> None:
         """Do nothing when the time comes."""

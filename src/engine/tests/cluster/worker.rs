@@ -130,6 +130,8 @@ impl Dispatch for Workers {
         self.log.note(Line::Ordered((self.life, turn, epoch), known));
         let (deliveries, given) = mpsc::unbounded_channel();
         let (leave, told) = watch::channel(Leave::Stays);
+        // One that begins anew may do so at the same epoch.
+        let own = deliveries.clone();
         self.drop_turn(turn);
         self.turns().insert(turn, OneTurn { epoch, known, deliveries, leave, task: None });
         let running = Running::new(Arc::clone(&this), order, given, told);
@@ -137,7 +139,7 @@ impl Dispatch for Workers {
             let lost = running.run().await;
             {
                 let mut turns = this.turns();
-                if turns.get(&turn).is_some_and(|there| there.epoch == epoch) {
+                if turns.get(&turn).is_some_and(|there| there.deliveries.same_channel(&own)) {
                     turns.remove(&turn);
                 }
             }
