@@ -79,7 +79,7 @@ class Counted:
             schedule.running, schedule.moment = outer, outer_moment
             if is_of_turn:
                 order.ran()
-            # As asyncio does: from Python 3.12 on the traceback of a task's error leads here, and from here to the task.
+            # As asyncio does: from Python 3.12 on a task's error leads here by its traceback, and this to the task.
             del self, order, free
 
     def _run(self) -> None:
