@@ -48,7 +48,7 @@ named! {
         StoreSuspended = "store.suspended",
         StoreReopened = "store.reopened",
         StoreInterruptInserted = "store.interrupt_inserted",
-        StoreInterruptSettled = "store.interrupt_settled",
+        StoreOutcomeWritten = "store.outcome_written",
         StoreMessagesSet = "store.messages_set",
         StoreTurnEnded = "store.turn_ended",
         OutboxInserted = "outbox.inserted",

@@ -148,7 +148,7 @@ mod checked {
             self.inner.update_interrupt(interrupt)
         }
 
-        fn settle_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error> {
+        fn update_outcome(&mut self, interrupt: &Interrupt) -> Result<(), Error> {
             self.writes_of(interrupt.session_id)?;
             if let Ok(Some(stored)) = self.inner.interrupt(interrupt.interrupt_id) {
                 assert!(
@@ -156,7 +156,7 @@ mod checked {
                     "more than its outcome: {stored:?} -> {interrupt:?}"
                 );
             }
-            self.inner.settle_interrupt(interrupt)
+            self.inner.update_outcome(interrupt)
         }
 
         fn set_aside(&mut self, due: DueKind) -> Result<(), Error> {

@@ -365,7 +365,7 @@ pub trait Transaction: Reader + TurnWriter + OutboxWriter + CarriedWriter {
     ///
     /// # Errors
     /// Those of [`Transaction::update_interrupt`].
-    fn settle_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error> {
+    fn update_outcome(&mut self, interrupt: &Interrupt) -> Result<(), Error> {
         self.update_interrupt(interrupt)
     }
 

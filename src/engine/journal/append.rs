@@ -433,7 +433,7 @@ impl Writing<'_> {
         let of_turn = self.tx.interrupt(id)?.filter(|interrupt| interrupt.turn_id == self.turn);
         let Some(cancelled) = of_turn.and_then(|interrupt| interrupt.cancel(self.now)) else { return Ok(()) };
         self.append(&Entry::Withdraw { interrupt_id: id })?;
-        self.tx.settle_interrupt(&cancelled)?;
+        self.tx.update_outcome(&cancelled)?;
         self.written.after_commit.tell_of(self.tx, read(&self.session)?, &cancelled, self.now)?;
         self.change(session::Event::InterruptClosed { turn: self.turn, interrupt: id })
     }

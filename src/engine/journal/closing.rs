@@ -17,7 +17,7 @@ pub(in crate::engine) fn close(
     after_commit: &mut AfterCommit,
     now: Timestamp,
 ) -> Result<(u64, Session), Error> {
-    tx.settle_interrupt(settled)?;
+    tx.update_outcome(settled)?;
     let index = tx.append_foreign(settled.turn_id, entry, now)?;
     after_commit.tell_of(tx, session, settled, now)?;
     let event = session::Event::InterruptClosed { turn: settled.turn_id, interrupt: settled.interrupt_id };

@@ -125,7 +125,7 @@ impl Engine {
             let changed = change(&interrupt, &actor, said.as_deref(), now)?;
             see(tx, &interrupt, &actor, now)?;
             let Some((held, hold)) = changed else { return Ok((interrupt.as_of(now), after_commit)) };
-            tx.settle_interrupt(&held)?;
+            tx.update_outcome(&held)?;
             let deed = Deed::held(&interrupt, &held, hold);
             // What somebody calls himself is no proof, and stands apart from who it was.
             after_commit.record(tx, if actor.name.is_none() { deed.with("as", said.as_deref()) } else { deed }, now)?;

@@ -98,7 +98,7 @@ impl AfterCommit {
                     for id in ids {
                         let cancelled = tx.interrupt(id)?.and_then(|interrupt| interrupt.cancel(now));
                         if let Some(cancelled) = cancelled {
-                            tx.settle_interrupt(&cancelled)?;
+                            tx.update_outcome(&cancelled)?;
                             self.tell_of(tx, &next, &cancelled, now)?;
                         }
                     }

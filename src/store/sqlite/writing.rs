@@ -173,7 +173,7 @@ impl Transaction for Handle<'_> {
         }
     }
 
-    fn settle_interrupt(&mut self, interrupt: &Interrupt) -> Result<(), Error> {
+    fn update_outcome(&mut self, interrupt: &Interrupt) -> Result<(), Error> {
         let session = self.require_session(interrupt.session_id)?;
         let params = params![
             interrupt.interrupt_id.0.as_bytes(),
@@ -188,10 +188,10 @@ impl Transaction for Handle<'_> {
             interrupt.snoozed_until.map(Timestamp::millis),
             interrupt.rule,
         ];
-        if self.execute(sql!("interrupts/settle"), params)? == 0 {
+        if self.execute(sql!("interrupts/update_outcome"), params)? == 0 {
             return Err(Error::UnknownInterrupt(interrupt.interrupt_id.to_string()));
         }
-        faults::at(Point::StoreInterruptSettled);
+        faults::at(Point::StoreOutcomeWritten);
         Ok(())
     }
 

@@ -26,7 +26,7 @@ PLACES = {
     "store.claimed": 3,
     "store.parked": 2,
     "store.interrupt_inserted": 2,
-    "store.interrupt_settled": 2,
+    "store.outcome_written": 2,
     "store.messages_set": 1,
     "store.turn_ended": 1,
     "engine.claim_written": 2,

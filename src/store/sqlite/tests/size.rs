@@ -105,7 +105,7 @@ impl Written {
         let status = InterruptStatus::Resolved;
         let answered =
             Interrupt { status, value: Some(value.clone()), resolved_at: Some(at(1)), ..self.interrupt.clone() };
-        tx.settle_interrupt(&answered)?;
+        tx.update_outcome(&answered)?;
         tx.append_foreign(turn, &Entry::Answer { interrupt_id, value }, at(1))?;
         tx.append_event(&StoredEvent::interrupt(&answered), at(1))?;
         self.become_(tx, Phase::Running { turn })
@@ -219,7 +219,7 @@ async fn what_most_commits_write_needs_no_table_in_between() {
         include_str!("../sql/journal/append.sql"),
         include_str!("../sql/journal/append_told.sql"),
         include_str!("../sql/interrupts/insert.sql"),
-        include_str!("../sql/interrupts/settle.sql"),
+        include_str!("../sql/interrupts/update_outcome.sql"),
         include_str!("../sql/events/append.sql"),
         include_str!("../sql/audit/head.sql"),
         include_str!("../sql/audit/append.sql"),
