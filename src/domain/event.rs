@@ -23,7 +23,7 @@ pub enum EventName {
 
 impl EventName {
     /// All that webhooks can be told of.
-    pub const ALL: [Self; 8] = [
+    pub const FOR_WEBHOOKS: [Self; 8] = [
         Self::Interrupt(InterruptStatus::Pending),
         Self::Interrupt(InterruptStatus::Resolved),
         Self::Interrupt(InterruptStatus::Expired),
@@ -57,17 +57,17 @@ impl EventName {
 
     /// Reads the wire form; a bare status, such as `idle`, is that of the session.
     pub fn parse(text: &str) -> Option<Self> {
-        let named = Self::ALL.into_iter().find(|name| name.as_str() == text);
+        let named = Self::FOR_WEBHOOKS.into_iter().find(|name| name.as_str() == text);
         named.or_else(|| Status::parse(text).map(Self::Session))
     }
 
     /// Every spelling that [`EventName::parse`] takes, for messages.
     pub fn known() -> String {
-        let bare = Self::ALL.into_iter().filter_map(|name| match name {
+        let bare = Self::FOR_WEBHOOKS.into_iter().filter_map(|name| match name {
             Self::Session(status) => Some(status.as_str()),
             Self::Interrupt(_) | Self::Hold(_) => None,
         });
-        Self::ALL.into_iter().map(Self::as_str).chain(bare).collect::<Vec<_>>().join(", ")
+        Self::FOR_WEBHOOKS.into_iter().map(Self::as_str).chain(bare).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn every_name_reads_back_and_a_bare_status_is_that_of_the_session() {
-        for name in EventName::ALL {
+        for name in EventName::FOR_WEBHOOKS {
             assert_eq!(EventName::parse(name.as_str()), Some(name));
         }
         assert_eq!(EventName::parse("idle"), Some(EventName::Session(Status::Idle)));

@@ -115,7 +115,7 @@ fn private_addresses_are_called_where_the_operator_allows_it() {
 }
 
 fn told(webhook: &Webhook) -> Vec<&'static str> {
-    EventName::ALL.into_iter().filter(|event| webhook.wants(*event)).map(EventName::as_str).collect()
+    EventName::FOR_WEBHOOKS.into_iter().filter(|event| webhook.wants(*event)).map(EventName::as_str).collect()
 }
 
 fn webhook(url: &str, events: Option<&[&str]>) -> Webhook {

@@ -45,7 +45,7 @@ crate::store::contract::for_each_store!(
 );
 
 fn all() -> Option<Vec<EventName>> {
-    Some(EventName::ALL.to_vec())
+    Some(EventName::FOR_WEBHOOKS.to_vec())
 }
 
 fn webhook(receiver: &Receiver, events: Option<Vec<EventName>>) -> Webhook {

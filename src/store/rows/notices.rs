@@ -10,7 +10,7 @@ use crate::domain::{Error, InterruptId, SessionId};
 
 /// The events of which this version can send a notice. Of a later one there may be others, which are left to it.
 pub(in crate::store) fn known_events() -> Vec<String> {
-    EventName::ALL.into_iter().map(|name| name.as_str().to_owned()).collect()
+    EventName::FOR_WEBHOOKS.into_iter().map(|name| name.as_str().to_owned()).collect()
 }
 
 /// A row of `outbox/select.sql` or `outbox/list.sql`: its place in order, and the notice.

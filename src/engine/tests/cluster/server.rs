@@ -117,7 +117,7 @@ impl Server {
                 url: URL.to_owned(),
                 token: None,
                 include_messages: false,
-                events: Some(EventName::ALL.to_vec()),
+                events: Some(EventName::FOR_WEBHOOKS.to_vec()),
             }],
             tries: Tries { retries: 60, pace: 0.1 },
             ..Settings::default()
