@@ -9,7 +9,7 @@ use crate::domain::message::ChatMessage;
 use crate::domain::session::{self, Session};
 use crate::domain::webhook::Webhook;
 use crate::domain::{Error, SessionId, Timestamp};
-use crate::engine::placement::claims::TurnClaim;
+use crate::engine::placement::turn_claims::TurnClaim;
 use crate::engine::placement::turn_queue::NEVER_CLAIMED;
 use crate::engine::telling::bells::SessionSnapshot;
 use crate::engine::telling::view::{IdempotencyKey, SessionView};

@@ -14,7 +14,7 @@ use crate::domain::session::{self, Failure, Phase, Session};
 use crate::domain::status::Status;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::engine::journal::closing::close;
-use crate::engine::placement::claims::TurnClaim;
+use crate::engine::placement::turn_claims::TurnClaim;
 use crate::engine::telling::after_commit::AfterCommit;
 use crate::engine::{Engine, clock};
 use crate::store::about::About;

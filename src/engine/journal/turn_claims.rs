@@ -14,7 +14,7 @@ use crate::domain::session::{Failure, Session};
 use crate::domain::{Error, InterruptId, Timestamp, TurnId};
 use crate::engine::Engine;
 use crate::engine::alarm::STORE_PAUSE;
-use crate::engine::placement::claims::TurnClaim;
+use crate::engine::placement::turn_claims::TurnClaim;
 use crate::engine::placement::turn_queue::NextTurn;
 use crate::engine::ports::dispatch::{Runtime, TurnOrder};
 use crate::faults::{self, Point};

@@ -124,7 +124,7 @@ pub(super) struct Turns {
 }
 
 impl Placement {
-    /// A turn is being claimed at `epoch`, after so many `promotions`; see [`crate::engine::placement::claims::TurnClaim`].
+    /// A turn is being claimed at `epoch`, after so many `promotions`; see [`crate::engine::placement::turn_claims::TurnClaim`].
     /// `rules` are those of its session.
     pub fn claim(&self, turn: TurnId, epoch: u64, promotions: u64, rules: Arc<OwnRules>) {
         self.lock().claimed.insert(turn, Claimed { epoch, promotions, rules, held: Vec::new() });

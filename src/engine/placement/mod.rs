@@ -3,13 +3,13 @@
 //! Nothing here reads or writes the store: a slot and a turn in memory are this process's own, and what is decided about
 //! them is decided in the journal.
 
-pub(super) mod claims;
 pub(super) mod deliveries;
 mod held_turns;
 pub(super) mod live;
 pub(super) mod live_turn;
 mod overtime;
 pub(super) mod slots;
+pub(super) mod turn_claims;
 pub(super) mod turn_queue;
 
 use std::collections::HashSet;
