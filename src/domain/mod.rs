@@ -14,8 +14,8 @@ pub mod cluster;
 pub mod decision;
 pub mod digest;
 pub mod error;
-pub mod errors;
 pub mod event;
+pub mod field_errors;
 #[cfg(test)]
 pub mod fuzzing;
 pub mod grant;
@@ -47,7 +47,7 @@ pub mod turn;
 pub mod webhook;
 
 pub use error::{Error, FieldError};
-pub use errors::FieldErrors;
+pub use field_errors::FieldErrors;
 pub use id::{GrantId, InterruptId, KeyId, SessionId, StoreId, TurnId};
 pub use time::Timestamp;
 

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::domain::errors;
+use crate::domain::field_errors;
 use crate::domain::schema::{self, Anew};
 
 fn option(label: &str) -> Value {
@@ -205,6 +205,6 @@ fn what_is_wrong_with_an_answer_is_told_up_to_a_bound() {
     let mut answers = unknown;
     answers.extend([("How?".to_owned(), json!("By date")), ("Where?".to_owned(), json!("Here"))]);
     let told = check_answer(&questions(), &json!({"answers": answers}));
-    assert_eq!(told.len(), errors::MOST + 1);
+    assert_eq!(told.len(), field_errors::MOST + 1);
     assert_eq!(told.last(), Some(&FieldError::new(NOWHERE, "too_many_errors", "and 950 more")));
 }

@@ -170,7 +170,7 @@ fn a_schema_that_does_not_compile_refuses_every_value() {
 #[test]
 fn what_is_wrong_is_told_up_to_a_bound() {
     let told = validate(&json!({"type": "array", "items": {"type": "string"}}), &json!(vec![1; 1000]));
-    assert_eq!(told.len(), crate::domain::errors::MOST + 1);
+    assert_eq!(told.len(), crate::domain::field_errors::MOST + 1);
     assert_eq!(told.last(), Some(&FieldError::new(NOWHERE, "too_many_errors", "and 950 more")));
 }
 
