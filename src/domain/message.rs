@@ -176,6 +176,20 @@ pub fn is_media_type(text: &str) -> bool {
 }
 
 impl ChatMessage {
+    /// What its members are called.
+    pub const MEMBERS: [&str; 10] = [
+        "role",
+        "content",
+        "reasoning",
+        "reasoning_details",
+        "tool_calls",
+        "tool_call_id",
+        "name",
+        "base64_image",
+        "attachments",
+        "user_params",
+    ];
+
     /// Everything that is attached, the older member first.
     pub fn attached(&self) -> Vec<Attachment> {
         let image = self.base64_image.as_deref().filter(|image| !image.is_empty()).map(Attachment::of_base64_image);

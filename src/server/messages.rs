@@ -39,9 +39,8 @@ problems!(SendProblems: SESSION_NOT_FOUND, SESSION_DELETED, REQUEST_TIMEOUT, SES
     UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, DUPLICATE_MEMBER, NUMBER_OUT_OF_RANGE, WEBHOOK_REFUSED,
     IDEMPOTENCY_KEY_REUSED, QUEUE_FULL, NO_WORKER, TOO_MANY_WAITING, SHUTTING_DOWN, STORE_UNAVAILABLE);
 
-/// The members of a message, for messages.
-const KNOWN: &str = "role, content, reasoning, reasoning_details, tool_calls, tool_call_id, name, base64_image, attachments, \
-    user_params, webhook";
+/// What a message may have besides: whom to tell of the turn's end.
+const WEBHOOK: &str = "webhook";
 
 /// List what a session remembers
 ///
@@ -120,10 +119,11 @@ fn read_message(body: Value) -> Result<(ChatMessage, Option<Webhook>), ServerErr
     let mut reading = Reading::default();
     let mut members = reading.object(At::Body, body);
     let message = reading.message_of(At::Body, &mut members);
-    let webhook = present(&mut members, "webhook");
-    let webhook = webhook.map(|webhook| reading.webhook(At::Member(&At::Body, "webhook"), webhook));
+    let webhook = present(&mut members, WEBHOOK);
+    let webhook = webhook.map(|webhook| reading.webhook(At::Member(&At::Body, WEBHOOK), webhook));
     if message.is_empty() {
-        reading.unknown(At::Body, &members, KNOWN);
+        let known = [&ChatMessage::MEMBERS[..], &[WEBHOOK]].concat().join(", ");
+        reading.unknown(At::Body, &members, &known);
     }
     reading.finish((message, webhook))
 }

@@ -197,24 +197,23 @@ impl Reading {
 
     /// A chat message out of an object that may have more members.
     pub fn message_of(&mut self, at: At<'_>, members: &mut JsonObject) -> ChatMessage {
-        let role = members
-            .swap_remove("role")
-            .and_then(|role| self.one_of(At::Member(&at, "role"), &role, role_of, "system, user, assistant, tool"));
+        let [role, content, reasoning, details, calls, call_id, name, image, attachments, params] = ChatMessage::MEMBERS;
+        let said = members.swap_remove(role);
         let message = ChatMessage {
-            role: role.unwrap_or_default(),
-            content: self.optional_text(at, members, "content"),
-            reasoning: self.optional_text(at, members, "reasoning"),
-            reasoning_details: present(members, "reasoning_details")
-                .map(|details| self.array(At::Member(&at, "reasoning_details"), details, |_, _, detail| detail)),
-            tool_calls: present(members, "tool_calls")
-                .map(|calls| self.array(At::Member(&at, "tool_calls"), calls, Self::tool_call)),
-            tool_call_id: self.optional_text(at, members, "tool_call_id"),
-            name: self.optional_text(at, members, "name"),
-            base64_image: self.optional_text(at, members, "base64_image"),
-            attachments: present(members, "attachments")
-                .map(|all| self.array(At::Member(&at, "attachments"), all, Self::attachment)),
-            user_params: present(members, "user_params")
-                .map(|params| self.object(At::Member(&at, "user_params"), params)),
+            role: said
+                .and_then(|said| self.one_of(At::Member(&at, role), &said, role_of, "system, user, assistant, tool"))
+                .unwrap_or_default(),
+            content: self.optional_text(at, members, content),
+            reasoning: self.optional_text(at, members, reasoning),
+            reasoning_details: present(members, details)
+                .map(|all| self.array(At::Member(&at, details), all, |_, _, detail| detail)),
+            tool_calls: present(members, calls).map(|all| self.array(At::Member(&at, calls), all, Self::tool_call)),
+            tool_call_id: self.optional_text(at, members, call_id),
+            name: self.optional_text(at, members, name),
+            base64_image: self.optional_text(at, members, image),
+            attachments: present(members, attachments)
+                .map(|all| self.array(At::Member(&at, attachments), all, Self::attachment)),
+            user_params: present(members, params).map(|all| self.object(At::Member(&at, params), all)),
         };
         without_native(message)
     }

@@ -191,6 +191,10 @@ async fn a_message_of_unknown_members_alone_is_none() {
             unknown.into_iter().map(|name| format!("{} unknown_member", json!(["body", name]))).collect();
         assert_eq!((refused.status.as_u16(), named), (422, unknown), "{body}");
     }
+    let known = "role, content, reasoning, reasoning_details, tool_calls, tool_call_id, name, base64_image, attachments, \
+        user_params, webhook";
+    let told = client.post(&path, json!({"message": "hi"})).await.json();
+    assert_eq!(told["errors"][0]["msg"], format!("unknown member; known here: {known}"));
     let taken = client.post(&path, json!({"content": "hi", "message": "hi"})).await;
     assert_eq!(taken.status, StatusCode::ACCEPTED, "beside a message what nobody knows is not heeded");
     client.until(path.trim_end_matches("/messages"), "idle").await;
