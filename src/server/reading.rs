@@ -197,7 +197,8 @@ impl Reading {
 
     /// A chat message out of an object that may have more members.
     pub fn message_of(&mut self, at: At<'_>, members: &mut JsonObject) -> ChatMessage {
-        let [role, content, reasoning, details, calls, call_id, name, image, attachments, params] = ChatMessage::MEMBERS;
+        let [role, content, reasoning, details, calls, call_id, name, image, attachments, params] =
+            ChatMessage::MEMBERS;
         let said = members.swap_remove(role);
         let message = ChatMessage {
             role: said

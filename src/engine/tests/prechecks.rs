@@ -118,6 +118,14 @@ fn pay(amount: u64) -> Value {
     })
 }
 
+/// A turn of a session whose rules are this one.
+async fn begin_with(world: &World, rule: Rule) -> TurnOrder {
+    let new = NewSession { rules: vec![rule], ..NewSession::default() };
+    let session = world.engine.create_session(new, None, &Actor::anyone()).await.unwrap().session.id;
+    world.send(session).await.unwrap();
+    world.order_of(session).await
+}
+
 /// A turn that asks whether it may pay so much.
 async fn paying(world: &World, amount: u64) -> (TurnOrder, InterruptId) {
     let order = world.begin().await;
@@ -160,19 +168,10 @@ async fn what_takes_no_time_to_look_at_is_looked_at_by_the_transaction(fixture: 
     world.answer(ruled.session, third, json!({"approved": true})).await.unwrap();
     assert_eq!(reads(), 1, "there is a rule with an expression");
     load(&world, rule(Effect::Ask, None));
-    let rules = vec![rule(Effect::Ask, None)];
-    let session = world
-        .engine
-        .create_session(NewSession { rules, ..NewSession::default() }, None, &Actor::anyone())
-        .await
-        .unwrap()
-        .session
-        .id;
-    world.send(session).await.unwrap();
-    let order = world.order_of(session).await;
+    let order = begin_with(&world, rule(Effect::Ask, None)).await;
     let fourth = asked(world.append(&order, vec![call(pay(1)), waiting(None, &[])]).await.unwrap())[0];
     reads();
-    world.answer(session, fourth, json!({"approved": true})).await.unwrap();
+    world.answer(order.session, fourth, json!({"approved": true})).await.unwrap();
     assert_eq!(reads(), 0, "the session has rules of its own, which are compiled apart");
 }
 
@@ -288,16 +287,8 @@ async fn a_question_is_looked_at_again_once_the_rules_are_others(fixture: Fixtur
 
 async fn the_rules_of_a_session_are_ready_when_it_asks(fixture: Fixture) {
     let world = World::new(fixture, settings()).await;
-    let rules = vec![rule(Effect::Deny, Some("args.amount > 4"))];
-    let session = world
-        .engine
-        .create_session(NewSession { rules, ..NewSession::default() }, None, &Actor::anyone())
-        .await
-        .unwrap()
-        .session
-        .id;
-    world.send(session).await.unwrap();
-    let order = world.order_of(session).await;
+    let order = begin_with(&world, rule(Effect::Deny, Some("args.amount > 4"))).await;
+    let session = order.session;
     world.append(&order, vec![call(pay(5)), question(1, None), waiting(Some(2), &[])]).await.unwrap();
     assert_eq!(world.kinds(order.turn).await, "start ask answer ask pause");
     let world = world.crash().await;
