@@ -70,20 +70,12 @@ fn is_scheme(word: &str) -> bool {
     word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'-'))
 }
 
-/// Opens the store at `address` as a server does that waits for nobody; on the runtime that does what is done for it, if it is elsewhere.
-///
-/// # Errors
-/// [`OpenError`]; nothing has been created then. [`OpenError::Locked`] and
-/// [`ServerTrouble::InUse`](super::open_error::ServerTrouble::InUse) while somebody has it.
-pub async fn open(address: &str) -> Result<Arc<dyn Store>, OpenError> {
-    open_as(address, ServerKind::Server, ServerRole::default(), Admission::AtOnce).await
-}
-
 /// Opens the store at `address` for a server that does what `role` says: where it is elsewhere, beside other servers, and once
 /// no run has it.
 ///
 /// # Errors
-/// [`OpenError`], as [`open`].
+/// [`OpenError`]; nothing has been created then. [`OpenError::Locked`] and
+/// [`ServerTrouble::InUse`](super::open_error::ServerTrouble::InUse) while somebody has it.
 pub async fn serve(address: &str, role: ServerRole) -> Result<Arc<dyn Store>, OpenError> {
     open_as(address, ServerKind::Server, role, Admission::StandsBy).await
 }
@@ -92,12 +84,13 @@ pub async fn serve(address: &str, role: ServerRole) -> Result<Arc<dyn Store>, Op
 /// whoever has it.
 ///
 /// # Errors
-/// [`OpenError`], as [`open`].
+/// [`OpenError`], as [`serve`].
 pub async fn change(address: &str) -> Result<Arc<dyn Store>, OpenError> {
     open_as(address, ServerKind::Tool, ServerRole::default(), Admission::AtOnce).await
 }
 
-async fn open_as(
+/// The same for a server, a run or a tool, which waits as `admission` says.
+pub(in crate::store) async fn open_as(
     address: &str,
     kind: ServerKind,
     role: ServerRole,
@@ -113,7 +106,7 @@ async fn open_as(
 /// Opens the store at `address` for a process that runs agents without a server, beside others like it.
 ///
 /// # Errors
-/// [`OpenError`], as [`open`], while a server has it.
+/// [`OpenError`], as [`serve`], while a server has it.
 pub async fn shared(address: &str) -> Result<Arc<dyn Store>, OpenError> {
     Ok(match Address::parse(address)? {
         Address::Memory => Arc::new(MemoryStore::default()),

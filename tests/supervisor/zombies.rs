@@ -11,7 +11,8 @@ use hitl::domain::{SessionId, TurnId};
 use hitl::engine::Engine;
 use hitl::engine::settings::Settings;
 use hitl::engine::telling::view::NewSession;
-use hitl::store::{Store, StoreExt, open};
+use hitl::store::contract::fixture::open_at_once;
+use hitl::store::{Store, StoreExt};
 use hitl::supervisor::Supervisor;
 use hitl::supervisor::settings::SupervisorSettings;
 
@@ -31,7 +32,7 @@ impl Server {
         captured_log();
         let timeouts = SupervisorSettings { worker_timeout: Duration::from_secs(2), spare_silent: true, ..scripted() };
         let supervisor = within(Supervisor::start(timeouts)).await.unwrap();
-        let store = open::open(address).await.unwrap();
+        let store = open_at_once(address).await.unwrap();
         let settings = Settings { workers: 2 * TOGETHER, ..Settings::default() };
         let engine = Engine::start(settings.clone(), Arc::clone(&store), Arc::new(Webhooks::new(&settings).unwrap()))
             .await

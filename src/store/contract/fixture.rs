@@ -23,10 +23,13 @@ use crate::store::about::About;
 use crate::store::clock::{Clock, WallClock};
 use crate::store::memory::MemoryStore;
 use crate::store::open;
+use crate::store::open_error::OpenError;
 use crate::store::owner::TurnOwner;
 use crate::store::postgres::tests::support::Database;
 use crate::store::record::Turn;
 use crate::store::shared::backend::Backend;
+use crate::store::shared::membership::Admission;
+use crate::store::shared::servers::{ServerKind, ServerRole};
 use crate::store::shared::{SharedStore, StoreAccess};
 use crate::store::signals::TurnTaker;
 use crate::store::simulated::SimulatedDatabase;
@@ -48,6 +51,11 @@ pub(crate) struct Fixture {
     local: Option<Arc<dyn LocalStore>>,
     /// What the store works on.
     lasts: Vec<Box<dyn Any + Send + Sync>>,
+}
+
+/// The store at `address` as a server has it that stands by for nobody.
+pub(crate) async fn open_at_once(address: &str) -> Result<Arc<dyn Store>, OpenError> {
+    open::open_as(address, ServerKind::Server, ServerRole::default(), Admission::AtOnce).await
 }
 
 /// A runtime beside the test's, as a store has threads of its own; over with the fixture.
@@ -125,7 +133,7 @@ impl Fixture {
         let connected = std::thread::spawn(move || {
             on.block_on(async {
                 let database = Database::new().await;
-                let store = open::open(&database.text()).await.unwrap();
+                let store = open_at_once(&database.text()).await.unwrap();
                 (database, store)
             })
         });

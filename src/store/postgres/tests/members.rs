@@ -112,7 +112,7 @@ async fn others_read_what_a_server_runs_as_it_came_and_as_it_says_with_each_beat
 #[tokio::test]
 async fn nothing_is_committed_for_whoever_was_buried() {
     let database = Database::new().await;
-    let store = open::open(&database.text()).await.unwrap();
+    let store = open_at_once(&database.text()).await.unwrap();
     let insert =
         |number| store.transact(About::Session(session_id(number)), move |tx| tx.insert_session(&session(number), &[]));
     insert(1).await.unwrap();
@@ -130,7 +130,7 @@ async fn nothing_is_committed_for_whoever_was_buried() {
     presence.wait_for(|presence| *presence == Presence::Dead).await.unwrap();
     assert!(store.query(|reader| reader.count_sessions()).await.is_err());
     assert_eq!(database.count("sessions").await, 1);
-    let next = open::open(&database.text()).await.unwrap();
+    let next = open_at_once(&database.text()).await.unwrap();
     assert_ne!(ServerId(next.owner().0), owner);
     assert_eq!(next.query(|reader| reader.count_sessions()).await, Ok(1));
     next.close().await.unwrap();
@@ -141,7 +141,7 @@ async fn whoever_closes_leaves_and_whoever_reads_is_in_nobodys_way() {
     let database = Database::new().await;
     let missing = open::read_only(&database.text()).await.err().unwrap();
     assert_eq!(missing.code(), "store_missing");
-    let store = open::open(&database.text()).await.unwrap();
+    let store = open_at_once(&database.text()).await.unwrap();
     let taken = open::shared(&database.text()).await.err().unwrap();
     let OpenError::Server { trouble: ServerTrouble::InUse { is_server, pid, .. }, .. } = &taken else { panic!() };
     assert_eq!((*is_server, *pid, taken.code()), (true, std::process::id(), "store_locked"));
@@ -172,7 +172,7 @@ async fn a_role_that_was_granted_no_more_serves_and_changes_neither_tables_nor_t
         Ok(SchemaState { found: Some(NEWEST), newest: NEWEST })
     );
     let text = database.text().replace("postgres@", &format!("{role}@"));
-    let store = open::open(&text).await.unwrap();
+    let store = open_at_once(&text).await.unwrap();
     let deed = || crate::domain::audit::Deed::new(crate::domain::audit::Action::ALL[0]);
     let at = crate::domain::Timestamp::from_millis(1);
     store
@@ -205,7 +205,7 @@ async fn a_role_that_was_granted_no_more_serves_and_changes_neither_tables_nor_t
 #[tokio::test]
 async fn whose_owner_is_gone_or_who_was_let_go_of_is_orphaned_and_ones_own_are_not() {
     let database = Database::new().await;
-    let (one, other) = (open::open(&database.text()).await.unwrap(), open::open(&database.text()).await.unwrap());
+    let (one, other) = (open_at_once(&database.text()).await.unwrap(), open_at_once(&database.text()).await.unwrap());
     for (number, store) in [(1, &one), (2, &other), (3, &other)] {
         let owner = store.owner();
         let begun = store.transact(About::Session(session_id(number)), move |tx| {
@@ -235,7 +235,7 @@ async fn whose_owner_is_gone_or_who_was_let_go_of_is_orphaned_and_ones_own_are_n
 #[tokio::test]
 async fn of_the_turns_that_nobody_has_those_are_ready_that_wait_for_no_person() {
     let database = Database::new().await;
-    let (one, other) = (open::open(&database.text()).await.unwrap(), open::open(&database.text()).await.unwrap());
+    let (one, other) = (open_at_once(&database.text()).await.unwrap(), open_at_once(&database.text()).await.unwrap());
     let ready = async |count, since: Option<i64>| {
         let ready = one.upkeep().ready_turns().await.unwrap().unwrap();
         assert_eq!((ready.count(), ready.since), (count, since.map(at)));
@@ -280,7 +280,7 @@ async fn of_the_turns_that_nobody_has_those_are_ready_that_wait_for_no_person() 
 #[tokio::test]
 async fn a_server_is_told_at_once_what_another_one_has_committed() {
     let database = Database::new().await;
-    let (one, other) = (open::open(&database.text()).await.unwrap(), open::open(&database.text()).await.unwrap());
+    let (one, other) = (open_at_once(&database.text()).await.unwrap(), open_at_once(&database.text()).await.unwrap());
     let mut signals = one.signals().unwrap();
     let mut heard = async |wanted: Signal| {
         while signals.recv().await.unwrap() != wanted {}
@@ -312,7 +312,7 @@ async fn a_server_is_told_at_once_what_another_one_has_committed() {
 #[tokio::test]
 async fn of_turns_in_memory_those_are_told_of_to_whom_others_have_written_or_that_are_another_ones() {
     let database = Database::new().await;
-    let store = open::open(&database.text()).await.unwrap();
+    let store = open_at_once(&database.text()).await.unwrap();
     let owner = store.owner();
     for number in 1..=4 {
         let begun = store.transact(About::Session(session_id(number)), move |tx| {
@@ -345,7 +345,7 @@ async fn the_script_makes_what_a_server_makes() {
     let Address::Postgres(address) = Address::parse(&database.text()).unwrap() else { panic!() };
     database.execute(&migrating::script(None)).await;
     assert_eq!(migrating::schema(&address).await, Ok(SchemaState { found: Some(NEWEST), newest: NEWEST }));
-    open::open(&database.text()).await.unwrap().close().await.unwrap();
+    open_at_once(&database.text()).await.unwrap().close().await.unwrap();
 }
 
 #[tokio::test]
@@ -355,7 +355,7 @@ async fn a_schema_of_the_release_before_is_refused_until_it_is_migrated_and_keep
     database.execute(MIGRATIONS[0]).await;
     let older = SchemaState { found: Some(1), newest: NEWEST };
     assert_eq!(migrating::schema(&address).await, Ok(older));
-    let refused = open::open(&database.text()).await.err().unwrap();
+    let refused = open_at_once(&database.text()).await.err().unwrap();
     assert_eq!((refused.code(), refused.hint()), ("store_older", "bring the schema up to date with hitl migrate"));
     let id = "SELECT id::text FROM hitl.meta";
     let before: String = database.client().await.query_one(id, &[]).await.unwrap().get(0);
@@ -364,5 +364,5 @@ async fn a_schema_of_the_release_before_is_refused_until_it_is_migrated_and_keep
     assert_eq!(migrating::schema(&address).await, Ok(SchemaState { found: Some(NEWEST), newest: NEWEST }));
     let after: String = database.client().await.query_one(id, &[]).await.unwrap().get(0);
     assert_eq!(after, before);
-    open::open(&database.text()).await.unwrap().close().await.unwrap();
+    open_at_once(&database.text()).await.unwrap().close().await.unwrap();
 }

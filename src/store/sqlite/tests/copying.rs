@@ -6,11 +6,11 @@ use tokio::sync::mpsc;
 
 use super::*;
 use crate::domain::seeds::Random;
+use crate::store::contract::fixture::open_at_once;
 use crate::store::copy::copy;
 use crate::store::copying::batches::{RowBatch, StoreHead};
 use crate::store::copying::lines;
 use crate::store::copying::tables::{Here, Kind, TABLES, Table};
-use crate::store::open;
 use crate::store::open_error::OpenError;
 use crate::store::postgres::tests::support::Database;
 use crate::store::sqlite::copying::{SqliteSource, SqliteTarget};
@@ -222,7 +222,7 @@ async fn what_is_written_after_a_copy_has_numbers_of_its_own() {
     let row = client.query_one(next, &[]).await.unwrap();
     assert_eq!([0, 1, 2].map(|index| row.get::<_, bool>(index)), [true; 3]);
     // Nothing is left that a store would take for a server.
-    open::open(&database.text()).await.unwrap().close().await.unwrap();
+    open_at_once(&database.text()).await.unwrap().close().await.unwrap();
 }
 
 #[tokio::test]
@@ -292,12 +292,12 @@ async fn nobody_has_either_store_meanwhile() {
     let (from, file) = (path.to_str().unwrap(), third.to_str().unwrap());
     tokio::task::block_in_place(|| written(&path, 1, head(1)));
     let code = async |from: &str, to: &str| copy(from, to).await.unwrap_err().code();
-    let server = open::open(from).await.unwrap();
+    let server = open_at_once(from).await.unwrap();
     assert_eq!(code(from, file).await, "store_locked");
     server.close().await.unwrap();
     drop(server);
     // As target, and then as source.
-    let server = open::open(&database.text()).await.unwrap();
+    let server = open_at_once(&database.text()).await.unwrap();
     assert_eq!(code(from, &database.text()).await, "store_locked");
     assert_eq!(code(&database.text(), file).await, "store_locked");
     server.close().await.unwrap();

@@ -5,8 +5,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use super::*;
-use crate::store::contract::fixture::{about, message, session, session_id};
-use crate::store::open::{self, Address};
+use crate::store::contract::fixture::{about, message, open_at_once, session, session_id};
+use crate::store::open::Address;
 use crate::store::open_error::{FileHolder, OpenError};
 use crate::store::sqlite::migrations::NEWEST;
 use crate::store::sqlite::path::with_suffix;
@@ -252,7 +252,7 @@ fn the_address_of_a_postgres_is_one() {
 async fn an_address_opens_its_store() {
     let (_directory, path) = place();
     for address in ["memory".to_owned(), format!("sqlite:{}", path.display())] {
-        let store = open::open(&address).await.unwrap();
+        let store = open_at_once(&address).await.unwrap();
         assert_eq!(store.query(|reader| reader.count_sessions()).await, Ok(0));
         store.close().await.unwrap();
     }
