@@ -238,14 +238,14 @@ mod checked {
             self.inner.write_life(turn, life)
         }
 
-        fn hold_interrupts(&mut self, turn: TurnId) -> Result<(), Error> {
+        fn stop_expiry(&mut self, turn: TurnId) -> Result<(), Error> {
             self.writes_of_turn(turn)?;
-            self.inner.hold_interrupts(turn)
+            self.inner.stop_expiry(turn)
         }
 
-        fn release_interrupts(&mut self, turn: TurnId) -> Result<(), Error> {
+        fn resume_expiry(&mut self, turn: TurnId) -> Result<(), Error> {
             self.writes_of_turn(turn)?;
-            self.inner.release_interrupts(turn)
+            self.inner.resume_expiry(turn)
         }
 
         fn route_turn(&mut self, id: TurnId, code: TurnCode) -> Result<(), Error> {

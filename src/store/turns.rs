@@ -20,11 +20,11 @@ pub trait TurnWriter: Reader {
     /// Writes how a stored turn stands. Only [`TurnWriter::change_turn`] asks for it.
     fn write_life(&mut self, turn: TurnId, life: &Life) -> Result<(), Error>;
 
-    /// See [`TurnEffect::HoldInterrupts`]. Only [`TurnWriter::change_turn`] asks for it.
-    fn hold_interrupts(&mut self, turn: TurnId) -> Result<(), Error>;
+    /// See [`TurnEffect::StopExpiry`]. Only [`TurnWriter::change_turn`] asks for it.
+    fn stop_expiry(&mut self, turn: TurnId) -> Result<(), Error>;
 
-    /// See [`TurnEffect::ReleaseInterrupts`]. Only [`TurnWriter::change_turn`] asks for it.
-    fn release_interrupts(&mut self, turn: TurnId) -> Result<(), Error>;
+    /// See [`TurnEffect::ResumeExpiry`]. Only [`TurnWriter::change_turn`] asks for it.
+    fn resume_expiry(&mut self, turn: TurnId) -> Result<(), Error>;
 
     /// Notes where the turn was first impure, unless that is noted already, and adds warnings that it has not.
     ///
@@ -44,8 +44,8 @@ pub trait TurnWriter: Reader {
         self.write_life(id, &next)?;
         for effect in effects {
             match effect {
-                TurnEffect::HoldInterrupts => self.hold_interrupts(id)?,
-                TurnEffect::ReleaseInterrupts => self.release_interrupts(id)?,
+                TurnEffect::StopExpiry => self.stop_expiry(id)?,
+                TurnEffect::ResumeExpiry => self.resume_expiry(id)?,
             }
         }
         faults::at(written);

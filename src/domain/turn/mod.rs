@@ -116,9 +116,9 @@ pub enum TurnEvent {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TurnEffect {
     /// What it asks does not expire from now on: nobody could be told.
-    HoldInterrupts,
+    StopExpiry,
     /// What it asks can expire again.
-    ReleaseInterrupts,
+    ResumeExpiry,
 }
 
 impl Life {
@@ -157,13 +157,13 @@ impl Life {
                 self.check_open()?;
                 next.epoch += 1;
                 next.state = TurnState::Suspended { at, code };
-                effects.push(TurnEffect::HoldInterrupts);
+                effects.push(TurnEffect::StopExpiry);
             }
             TurnEvent::Reopened => {
                 self.check_is(TurnStatus::Suspended, "reopened")?;
                 next.recoveries = 0;
                 next.state = TurnState::UnderWay;
-                effects.push(TurnEffect::ReleaseInterrupts);
+                effects.push(TurnEffect::ResumeExpiry);
             }
             TurnEvent::Ended { at } => {
                 self.check_open()?;
@@ -172,7 +172,7 @@ impl Life {
             TurnEvent::Abandoned { at } => {
                 self.check_is(TurnStatus::Suspended, "abandoned")?;
                 next.state = TurnState::Ended { at };
-                effects.push(TurnEffect::ReleaseInterrupts);
+                effects.push(TurnEffect::ResumeExpiry);
             }
         }
         Ok((next, effects))

@@ -61,7 +61,7 @@ fn a_turn_under_way_is_claimed_parked_lost_suspended_and_ended() {
         Ok((parked, Vec::new())),
         Err(cannot(TurnStatus::UnderWay, "woken")),
         Ok((lost, Vec::new())),
-        with(TurnEffect::HoldInterrupts, next(4, suspended)),
+        with(TurnEffect::StopExpiry, next(4, suspended)),
         Err(cannot(TurnStatus::UnderWay, "reopened")),
         next(3, TurnState::Ended { at: at(7) }),
         Err(cannot(TurnStatus::UnderWay, "abandoned")),
@@ -77,7 +77,7 @@ fn a_parked_turn_is_claimed_woken_suspended_and_ended_and_has_no_owner() {
         Err(Error::StaleEpoch),
         next(4, TurnState::UnderWay),
         Err(Error::StaleEpoch),
-        with(TurnEffect::HoldInterrupts, next(4, suspended)),
+        with(TurnEffect::StopExpiry, next(4, suspended)),
         Err(cannot(TurnStatus::Parked, "reopened")),
         next(3, TurnState::Ended { at: at(7) }),
         Err(cannot(TurnStatus::Parked, "abandoned")),
@@ -95,9 +95,9 @@ fn a_suspended_turn_is_reopened_or_abandoned() {
         refused(),
         refused(),
         refused(),
-        Ok((reopened, vec![TurnEffect::ReleaseInterrupts])),
+        Ok((reopened, vec![TurnEffect::ResumeExpiry])),
         refused(),
-        with(TurnEffect::ReleaseInterrupts, next(3, TurnState::Ended { at: at(8) })),
+        with(TurnEffect::ResumeExpiry, next(3, TurnState::Ended { at: at(8) })),
     ];
     assert_eq!(outcomes(suspended()), expected);
 }
@@ -209,8 +209,8 @@ proptest! {
 
             for effect in effects {
                 held += match effect {
-                    TurnEffect::HoldInterrupts => 1,
-                    TurnEffect::ReleaseInterrupts => -1,
+                    TurnEffect::StopExpiry => 1,
+                    TurnEffect::ResumeExpiry => -1,
                 };
             }
             prop_assert_eq!(held, i32::from(next.suspended().is_some()));

@@ -53,12 +53,12 @@ impl TurnWriter for MemoryTransaction<'_> {
         self.write_turn(turn, |turn| turn.life = life.clone())
     }
 
-    fn hold_interrupts(&mut self, _turn: TurnId) -> Result<(), Error> {
+    fn stop_expiry(&mut self, _turn: TurnId) -> Result<(), Error> {
         // What is due is looked for among those of turns that are not suspended.
         Ok(())
     }
 
-    fn release_interrupts(&mut self, _turn: TurnId) -> Result<(), Error> {
+    fn resume_expiry(&mut self, _turn: TurnId) -> Result<(), Error> {
         // The same.
         Ok(())
     }

@@ -304,14 +304,14 @@ impl TurnWriter for JobTransaction<'_> {
         Ok(())
     }
 
-    fn hold_interrupts(&mut self, turn: TurnId) -> Result<(), Error> {
-        self.inner.hold_interrupts(turn)?;
+    fn stop_expiry(&mut self, turn: TurnId) -> Result<(), Error> {
+        self.inner.stop_expiry(turn)?;
         self.notes.move_due(turn);
         Ok(())
     }
 
-    fn release_interrupts(&mut self, turn: TurnId) -> Result<(), Error> {
-        self.inner.release_interrupts(turn)?;
+    fn resume_expiry(&mut self, turn: TurnId) -> Result<(), Error> {
+        self.inner.resume_expiry(turn)?;
         self.notes.move_due(turn);
         Ok(())
     }

@@ -123,12 +123,12 @@ impl TurnWriter for Handle<'_> {
         Ok(())
     }
 
-    fn hold_interrupts(&mut self, turn: TurnId) -> Result<(), Error> {
-        self.execute(sql!("interrupts/hold"), [turn.0.as_bytes()]).map(drop)
+    fn stop_expiry(&mut self, turn: TurnId) -> Result<(), Error> {
+        self.execute(sql!("interrupts/stop_expiry"), [turn.0.as_bytes()]).map(drop)
     }
 
-    fn release_interrupts(&mut self, turn: TurnId) -> Result<(), Error> {
-        self.execute(sql!("interrupts/release"), [turn.0.as_bytes()]).map(drop)
+    fn resume_expiry(&mut self, turn: TurnId) -> Result<(), Error> {
+        self.execute(sql!("interrupts/resume_expiry"), [turn.0.as_bytes()]).map(drop)
     }
 
     fn note_turn(&mut self, id: TurnId, impure_at: Option<String>, warnings: Vec<String>) -> Result<(), Error> {
