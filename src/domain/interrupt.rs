@@ -482,7 +482,7 @@ impl Interrupt {
     }
 }
 
-mod holds;
+mod triage;
 /// A schema that many interrupts share, as the value that it is.
 mod shared {
     use std::sync::Arc;

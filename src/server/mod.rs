@@ -18,7 +18,6 @@ mod exposition;
 mod front;
 mod grants;
 mod health;
-mod holds;
 mod hosts;
 mod interrupts;
 mod journal;
@@ -45,6 +44,7 @@ mod standing_by;
 mod telemetry;
 #[cfg(test)]
 mod tests;
+mod triage;
 mod ui;
 mod unread;
 mod webhooks;

@@ -11,8 +11,8 @@ use super::app::{App, Documented};
 use super::error::ServerError;
 use super::settings::HttpSettings;
 use super::{
-    audit, docs, events, front, grants, health, holds, interrupts, journal, keys, messages, metrics, openapi, resume,
-    sessions, sign_in, ui, unread, webhooks,
+    audit, docs, events, front, grants, health, interrupts, journal, keys, messages, metrics, openapi, resume,
+    sessions, sign_in, triage, ui, unread, webhooks,
 };
 use crate::engine::Engine;
 
@@ -50,7 +50,7 @@ fn documented() -> OpenApiRouter<Arc<App>> {
         .merge(messages::routes())
         .merge(resume::routes())
         .merge(interrupts::routes())
-        .merge(holds::routes())
+        .merge(triage::routes())
         .merge(events::routes())
         .merge(audit::routes())
         .merge(keys::routes())
