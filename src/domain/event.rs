@@ -18,7 +18,7 @@ pub enum EventName {
     /// An interrupt's status is this one now.
     Interrupt(InterruptStatus),
     /// Somebody works on an interrupt, puts it off, or does so no longer. Webhooks are not told.
-    Hold(Hold),
+    Triage(Triage),
 }
 
 impl EventName {
@@ -48,10 +48,10 @@ impl EventName {
             Self::Session(Status::Error) => "session.error",
             Self::Session(Status::Interrupted) => "session.interrupted",
             Self::Session(Status::Running) => "session.running",
-            Self::Hold(Hold::Claimed) => "interrupt.claimed",
-            Self::Hold(Hold::Released) => "interrupt.released",
-            Self::Hold(Hold::Snoozed) => "interrupt.snoozed",
-            Self::Hold(Hold::Unsnoozed) => "interrupt.unsnoozed",
+            Self::Triage(Triage::Claimed) => "interrupt.claimed",
+            Self::Triage(Triage::Released) => "interrupt.released",
+            Self::Triage(Triage::Snoozed) => "interrupt.snoozed",
+            Self::Triage(Triage::Unsnoozed) => "interrupt.unsnoozed",
         }
     }
 
@@ -65,7 +65,7 @@ impl EventName {
     pub fn known() -> String {
         let bare = Self::FOR_WEBHOOKS.into_iter().filter_map(|name| match name {
             Self::Session(status) => Some(status.as_str()),
-            Self::Interrupt(_) | Self::Hold(_) => None,
+            Self::Interrupt(_) | Self::Triage(_) => None,
         });
         Self::FOR_WEBHOOKS.into_iter().map(Self::as_str).chain(bare).collect::<Vec<_>>().join(", ")
     }
@@ -117,17 +117,17 @@ pub enum EventBody {
         status: InterruptStatus,
     },
     /// Somebody works on a pending interrupt, puts it off, or does so no longer.
-    Hold {
+    Triage {
         /// Which.
         interrupt_id: InterruptId,
         /// What.
-        hold: Hold,
+        triage: Triage,
     },
 }
 
 /// What somebody does with a pending interrupt short of answering it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Hold {
+pub enum Triage {
     /// Works on it.
     Claimed,
     /// Works on it no longer.
@@ -138,7 +138,7 @@ pub enum Hold {
     Unsnoozed,
 }
 
-impl Hold {
+impl Triage {
     /// The wire form.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -151,7 +151,9 @@ impl Hold {
 
     /// Reads the wire form.
     pub fn parse(text: &str) -> Option<Self> {
-        [Self::Claimed, Self::Released, Self::Snoozed, Self::Unsnoozed].into_iter().find(|hold| hold.as_str() == text)
+        [Self::Claimed, Self::Released, Self::Snoozed, Self::Unsnoozed]
+            .into_iter()
+            .find(|triage| triage.as_str() == text)
     }
 }
 
@@ -203,8 +205,8 @@ impl StoredEvent {
     }
 
     /// Somebody works on a pending interrupt, puts it off, or does so no longer.
-    pub fn hold(interrupt: &Interrupt, hold: Hold) -> Self {
-        let what = EventBody::Hold { interrupt_id: interrupt.interrupt_id, hold };
+    pub fn triage(interrupt: &Interrupt, triage: Triage) -> Self {
+        let what = EventBody::Triage { interrupt_id: interrupt.interrupt_id, triage };
         Self { session_id: interrupt.session_id, what }
     }
 
@@ -213,7 +215,7 @@ impl StoredEvent {
         match &self.what {
             EventBody::Session { status, .. } => EventName::Session(*status),
             EventBody::Interrupt { status, .. } => EventName::Interrupt(*status),
-            EventBody::Hold { hold, .. } => EventName::Hold(*hold),
+            EventBody::Triage { triage, .. } => EventName::Triage(*triage),
         }
     }
 
@@ -232,7 +234,7 @@ impl StoredEvent {
                 None => json!({"session_id": session_id, "interrupt_id": interrupt_id}),
             },
             // A claim ends by itself, so that the record as it is now tells more than the one from then.
-            EventBody::Hold { interrupt_id, .. } => {
+            EventBody::Triage { interrupt_id, .. } => {
                 let gone = || json!({"session_id": session_id, "interrupt_id": interrupt_id});
                 interrupt.map_or_else(gone, |interrupt| json!(interrupt))
             }
@@ -257,7 +259,7 @@ fn as_it_was(interrupt: Interrupt, status: InterruptStatus) -> Interrupt {
     match status {
         InterruptStatus::Pending => {
             let asked = Interrupt { status, value: None, resolved_by: None, resolved_at: None, ..interrupt };
-            asked.unheld()
+            asked.untriaged()
         }
         _ => Interrupt { status, ..interrupt },
     }

@@ -317,7 +317,7 @@ impl Interrupt {
             rule: Some(rule),
             resolved_by: by,
             resolved_at: Some(now),
-            ..self.unheld()
+            ..self.untriaged()
         }
     }
 
@@ -463,7 +463,7 @@ impl Interrupt {
 
     /// What is settled is nobody's, and not put off.
     fn settled(&self, status: InterruptStatus, now: Timestamp) -> Self {
-        Self { status, resolved_at: Some(now), ..self.clone().unheld() }
+        Self { status, resolved_at: Some(now), ..self.clone().untriaged() }
     }
 
     fn answer_again(&self, value: &Value) -> Result<Answered, Error> {

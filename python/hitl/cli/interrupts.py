@@ -205,7 +205,7 @@ def claim(
 ) -> None:
     """Make an interrupt yours for a while: nobody else can answer it until then."""
     with connect(url, api_key) as client:
-        _print_hold(client.claim(interrupt_id, seconds=seconds, name=name), json)
+        _print_triage(client.claim(interrupt_id, seconds=seconds, name=name), json)
 
 
 @app.command("release")
@@ -214,7 +214,7 @@ def release(
 ) -> None:
     """Give up a claim; with an admin's key anybody's."""
     with connect(url, api_key) as client:
-        _print_hold(client.release(interrupt_id, name=name), json)
+        _print_triage(client.release(interrupt_id, name=name), json)
 
 
 @app.command("snooze")
@@ -228,14 +228,14 @@ def snooze(
 ) -> None:
     """Put an interrupt off. That is no no: it stays pending, and can be answered."""
     with connect(url, api_key) as client:
-        _print_hold(client.snooze(interrupt_id, seconds, name=name), json)
+        _print_triage(client.snooze(interrupt_id, seconds, name=name), json)
 
 
 @app.command("unsnooze")
 def unsnooze(interrupt_id: InterruptId, url: Url = DEFAULT_URL, api_key: ApiKey = None, json: AsJson = False) -> None:
     """Put an interrupt off no longer."""
     with connect(url, api_key) as client:
-        _print_hold(client.unsnooze(interrupt_id), json)
+        _print_triage(client.unsnooze(interrupt_id), json)
 
 
 @app.command("watch")
@@ -315,16 +315,16 @@ def _print_accepted(accepted: Accepted, json: bool) -> None:
     console().print(Text.assemble(f"{taken}; the session is ", status_text(accepted.status), "."))
 
 
-def _print_hold(interrupt: Interrupt, json: bool) -> None:
+def _print_triage(interrupt: Interrupt, json: bool) -> None:
     """Whose it is, and until when it is put off, as it is now."""
     if wants_json(json):
         print_json(interrupt.raw)
         return
-    held = (_held(what, interrupt.raw) for what in ("claimed", "snoozed"))
-    console().print(" ".join(filter(None, held)) or "Claimed by nobody, and not snoozed.", soft_wrap=True)
+    triage = (_triage(what, interrupt.raw) for what in ("claimed", "snoozed"))
+    console().print(" ".join(filter(None, triage)) or "Claimed by nobody, and not snoozed.", soft_wrap=True)
 
 
-def _held(what: str, raw: Mapping[str, Any]) -> str | None:
+def _triage(what: str, raw: Mapping[str, Any]) -> str | None:
     by, until = raw.get(f"{what}_by"), raw.get(f"{what}_until")
     return f"{what.capitalize()}{f' by {one_line(by)}' if by else ''} until {until}." if until else None
 

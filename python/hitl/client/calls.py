@@ -336,22 +336,22 @@ def claim(interrupt_id: str, *, seconds: float | None = None, name: str | None =
 
     name: who claims it, where the server has no keys; the same one answers it and releases it.
     """
-    return _hold("POST", interrupt_id, "claim", body=_given(seconds=seconds, **{"as": name}))
+    return _triage("POST", interrupt_id, "claim", body=_given(seconds=seconds, **{"as": name}))
 
 
 def release(interrupt_id: str, *, name: str | None = None) -> Call[Interrupt]:
     """Give up a claim; nothing happens where there is none. `Conflict` where it is somebody else's."""
-    return _hold("DELETE", interrupt_id, "claim", query={"as": name})
+    return _triage("DELETE", interrupt_id, "claim", query={"as": name})
 
 
 def snooze(interrupt_id: str, seconds: float, *, name: str | None = None) -> Call[Interrupt]:
     """Put it off: it is pending all the same, and can be answered. `Forbidden` where one may not answer it."""
-    return _hold("POST", interrupt_id, "snooze", body=_given(seconds=seconds, **{"as": name}))
+    return _triage("POST", interrupt_id, "snooze", body=_given(seconds=seconds, **{"as": name}))
 
 
 def unsnooze(interrupt_id: str) -> Call[Interrupt]:
     """Put it off no longer; nothing happens where it is not."""
-    return _hold("DELETE", interrupt_id, "snooze")
+    return _triage("DELETE", interrupt_id, "snooze")
 
 
 # --- grants ---
@@ -492,7 +492,7 @@ def _message(message: Message) -> Mapping[str, Any]:
     return made
 
 
-def _hold(
+def _triage(
     method: str, interrupt_id: str, what: str, *, body: Any = ABSENT, query: Mapping[str, object] | None = None
 ) -> Call[Interrupt]:
     path = interrupt_path(interrupt_id, what)

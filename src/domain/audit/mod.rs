@@ -17,7 +17,7 @@ pub use verify::{Flaw, Verifier};
 
 use super::decision::Decision;
 use super::digest::{canonical, hex};
-use super::event::Hold;
+use super::event::Triage;
 use super::grant::Grant;
 use super::interrupt::Interrupt;
 use super::schema::with_defaults;
@@ -290,17 +290,17 @@ impl Deed {
     }
 
     /// What somebody did with a pending interrupt short of answering it: as it was, and as it is since.
-    pub fn held(was: &Interrupt, is: &Interrupt, hold: Hold) -> Self {
-        let (action, until) = match hold {
-            Hold::Claimed => (Action::Claimed, is.claimed_until),
-            Hold::Released => (Action::Released, None),
-            Hold::Snoozed | Hold::Unsnoozed => (Action::Snoozed, is.snoozed_until),
+    pub fn triaged(was: &Interrupt, is: &Interrupt, triage: Triage) -> Self {
+        let (action, until) = match triage {
+            Triage::Claimed => (Action::Claimed, is.claimed_until),
+            Triage::Released => (Action::Released, None),
+            Triage::Snoozed | Triage::Unsnoozed => (Action::Snoozed, is.snoozed_until),
         };
         let deed = Self::new(action).about(is).with("until", json!(until));
-        match hold {
-            Hold::Released => deed.with("claimed_by", was.claimed_by.as_deref()),
-            Hold::Unsnoozed => deed.with("taken_back", true),
-            Hold::Claimed | Hold::Snoozed => deed,
+        match triage {
+            Triage::Released => deed.with("claimed_by", was.claimed_by.as_deref()),
+            Triage::Unsnoozed => deed.with("taken_back", true),
+            Triage::Claimed | Triage::Snoozed => deed,
         }
     }
 

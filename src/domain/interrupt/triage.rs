@@ -78,7 +78,7 @@ impl Interrupt {
     }
 
     /// Nobody's, and not put off.
-    pub fn unheld(self) -> Self {
+    pub fn untriaged(self) -> Self {
         self.unclaimed().unsnoozed()
     }
 
@@ -177,12 +177,14 @@ mod tests {
 
     #[test]
     fn what_is_settled_is_neither_and_can_be_neither() {
-        let held = claimed().snooze(None, 600.0, at(10)).unwrap();
-        let Ok(Answered::Now(answered)) = held.answer(json!(1), Some("ada"), at(11)) else { panic!("it was refused") };
-        let expired = held.expire(at(1000)).unwrap();
-        let cancelled = held.cancel(at(11)).unwrap();
+        let triaged = claimed().snooze(None, 600.0, at(10)).unwrap();
+        let Ok(Answered::Now(answered)) = triaged.answer(json!(1), Some("ada"), at(11)) else {
+            panic!("it was refused")
+        };
+        let expired = triaged.expire(at(1000)).unwrap();
+        let cancelled = triaged.cancel(at(11)).unwrap();
         for settled in [*answered, expired, cancelled] {
-            assert_eq!(settled, settled.clone().unheld());
+            assert_eq!(settled, settled.clone().untriaged());
             let refusals = [
                 settled.claim("ada", 1.0, at(12)).unwrap_err(),
                 settled.release(Some("ada"), true, at(12)).unwrap_err(),
@@ -196,18 +198,20 @@ mod tests {
 
     #[test]
     fn whatever_becomes_of_it_nothing_else_of_it_is_another() {
-        let held = claimed().snooze(None, 600.0, at(10)).unwrap();
-        let Ok(Answered::Now(answered)) = held.answer(json!(1), Some("ada"), at(11)) else { panic!("it was refused") };
-        let became = [*answered, held.expire(at(1000)).unwrap(), held.cancel(at(11)).unwrap(), held];
+        let triaged = claimed().snooze(None, 600.0, at(10)).unwrap();
+        let Ok(Answered::Now(answered)) = triaged.answer(json!(1), Some("ada"), at(11)) else {
+            panic!("it was refused")
+        };
+        let became = [*answered, triaged.expire(at(1000)).unwrap(), triaged.cancel(at(11)).unwrap(), triaged];
         assert!(became.iter().all(|became| asked().differs_in_outcome_only(became)), "{became:?}");
         assert!(!asked().differs_in_outcome_only(&Interrupt { agent: Some("other".to_owned()), ..asked() }));
     }
 
     #[test]
     fn it_is_shown_without_what_is_over() {
-        let held = claimed().snooze(Some("bob"), 600.0, at(10)).unwrap();
-        assert_eq!(held.clone().as_of(at(309)), held);
-        assert_eq!(held.clone().as_of(at(310)), held.clone().unclaimed());
-        assert_eq!(held.as_of(at(610)), asked());
+        let triaged = claimed().snooze(Some("bob"), 600.0, at(10)).unwrap();
+        assert_eq!(triaged.clone().as_of(at(309)), triaged);
+        assert_eq!(triaged.clone().as_of(at(310)), triaged.clone().unclaimed());
+        assert_eq!(triaged.as_of(at(610)), asked());
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::domain::access::Actor;
 use crate::domain::audit::Deed;
-use crate::domain::event::{Hold, StoredEvent};
+use crate::domain::event::{StoredEvent, Triage};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::scope::Scope;
 use crate::domain::standing::check_standing;
@@ -40,10 +40,10 @@ impl Engine {
         seconds: f64,
     ) -> Result<Interrupt, Error> {
         let prevents = self.settings.prevent_self_approval;
-        self.hold(id, actor, said, move |interrupt, actor, said, now| {
+        self.triage(id, actor, said, move |interrupt, actor, said, now| {
             let who = claimer(actor, said).ok_or_else(unnamed)?;
             check_standing(interrupt, actor, prevents)?;
-            Ok(Some((interrupt.claim(who, seconds, now)?, Hold::Claimed)))
+            Ok(Some((interrupt.claim(who, seconds, now)?, Triage::Claimed)))
         })
         .await
     }
@@ -60,14 +60,14 @@ impl Engine {
         said: Option<String>,
     ) -> Result<Interrupt, Error> {
         let prevents = self.settings.prevent_self_approval;
-        self.hold(id, actor, said, move |interrupt, actor, said, now| {
+        self.triage(id, actor, said, move |interrupt, actor, said, now| {
             // Without keys everybody has every scope, and nobody is an admin for that.
             let for_others = actor.name.is_some() && actor.may(Scope::Admin);
             if !for_others {
                 check_standing(interrupt, actor, prevents)?;
             }
             let released = interrupt.release(claimer(actor, said), for_others, now)?;
-            Ok(released.map(|released| (released, Hold::Released)))
+            Ok(released.map(|released| (released, Triage::Released)))
         })
         .await
     }
@@ -85,9 +85,9 @@ impl Engine {
         seconds: f64,
     ) -> Result<Interrupt, Error> {
         let prevents = self.settings.prevent_self_approval;
-        self.hold(id, actor, said, move |interrupt, actor, said, now| {
+        self.triage(id, actor, said, move |interrupt, actor, said, now| {
             check_standing(interrupt, actor, prevents)?;
-            Ok(Some((interrupt.snooze(claimer(actor, said), seconds, now)?, Hold::Snoozed)))
+            Ok(Some((interrupt.snooze(claimer(actor, said), seconds, now)?, Triage::Snoozed)))
         })
         .await
     }
@@ -100,46 +100,46 @@ impl Engine {
         let prevents = self.settings.prevent_self_approval;
         let wake = move |interrupt: &Interrupt, actor: &Actor, _: Option<&str>, now| {
             check_standing(interrupt, actor, prevents)?;
-            Ok(interrupt.unsnooze(now)?.map(|interrupt| (interrupt, Hold::Unsnoozed)))
+            Ok(interrupt.unsnooze(now)?.map(|interrupt| (interrupt, Triage::Unsnoozed)))
         };
-        self.hold(id, actor, None, wake).await
+        self.triage(id, actor, None, wake).await
     }
 
     /// Changes an interrupt short of settling it; listeners are told, and the audit. Whoever did it is shown the whole
     /// record, so that they have seen it, also where nothing changes.
-    async fn hold(
+    async fn triage(
         self: &Arc<Self>,
         id: &str,
         actor: Actor,
         said: Option<String>,
-        change: impl Fn(&Interrupt, &Actor, Option<&str>, Timestamp) -> Result<Option<(Interrupt, Hold)>, Error>
+        change: impl Fn(&Interrupt, &Actor, Option<&str>, Timestamp) -> Result<Option<(Interrupt, Triage)>, Error>
         + Send
         + 'static,
     ) -> Result<Interrupt, Error> {
         let unknown = Error::UnknownInterrupt(id.to_owned());
         let id: InterruptId = id.parse().map_err(|_| unknown.clone())?;
         let owing = self.telling.owed_by(&actor);
-        let held = self.store.transact(About::Interrupt(id), move |tx| {
+        let triaged = self.store.transact(About::Interrupt(id), move |tx| {
             let (mut after_commit, now) = (owing.clone(), tx.now());
             let interrupt = tx.interrupt(id)?.ok_or_else(|| unknown.clone())?;
             let changed = change(&interrupt, &actor, said.as_deref(), now)?;
             see(tx, &interrupt, &actor, now)?;
-            let Some((held, hold)) = changed else { return Ok((interrupt.as_of(now), after_commit)) };
-            tx.update_outcome(&held)?;
-            let deed = Deed::held(&interrupt, &held, hold);
+            let Some((triaged, triage)) = changed else { return Ok((interrupt.as_of(now), after_commit)) };
+            tx.update_outcome(&triaged)?;
+            let deed = Deed::triaged(&interrupt, &triaged, triage);
             // What somebody calls himself is no proof, and stands apart from who it was.
             after_commit.record(tx, if actor.name.is_none() { deed.with("as", said.as_deref()) } else { deed }, now)?;
-            after_commit.tell(tx, &StoredEvent::hold(&held, hold), now)?;
-            Ok((held.as_of(now), after_commit))
+            after_commit.tell(tx, &StoredEvent::triage(&triaged, triage), now)?;
+            Ok((triaged.as_of(now), after_commit))
         });
         let engine = Arc::clone(self);
         detached(async move {
-            let (interrupt, after_commit) = match held.await {
+            let (interrupt, after_commit) = match triaged.await {
                 Err(late @ Error::InterruptExpired(_)) => {
                     engine.expire_overdue(vec![id]).await;
                     return Err(late);
                 }
-                held => held?,
+                triaged => triaged?,
             };
             engine.telling.run(after_commit);
             Ok(interrupt)

@@ -267,8 +267,8 @@ async fn who_may_not_answer_is_shown_nothing_and_takes_nothing_back() {
         let refused = office.call("ada", Method::DELETE, &format!("{own}/{what}"), None).await;
         assert_eq!(refused.code(), "self_approval", "{what}");
     }
-    let held = office.call("bob", Method::GET, &path, None).await.json();
-    assert_eq!((&held["claimed_by"], &held["snoozed_by"]), (&json!("bob"), &json!("bob")));
+    let triaged = office.call("bob", Method::GET, &path, None).await.json();
+    assert_eq!((&triaged["claimed_by"], &triaged["snoozed_by"]), (&json!("bob"), &json!("bob")));
     // An admin makes it free again for those who may.
     let freed = office.call("root", Method::DELETE, &format!("{path}/claim"), None).await;
     assert_eq!((freed.status, freed.json().get("claimed_by")), (StatusCode::OK, None));
@@ -313,8 +313,8 @@ async fn nobody_holds_off_those_who_may_answer() {
             assert_eq!((refused.status.as_u16(), refused.code().as_str()), (403, why), "{what} by {who}");
         }
         for asked in &asked {
-            let held = office.call("bob", Method::POST, &path(asked, what), Some(&seconds)).await;
-            assert_eq!(held.status, StatusCode::OK, "{held:?}");
+            let triaged = office.call("bob", Method::POST, &path(asked, what), Some(&seconds)).await;
+            assert_eq!(triaged.status, StatusCode::OK, "{triaged:?}");
         }
     }
     // Nor is it shown again by who could not have put it off.

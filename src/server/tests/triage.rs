@@ -58,8 +58,8 @@ fn taken(reply: &Reply, by: &str) {
 #[tokio::test]
 async fn a_claim_is_shown_wherever_the_interrupt_is_and_listed() {
     let asked = Asked::of(Client::new().await).await;
-    let unheld = asked.record().await;
-    assert!(NOBODY.iter().all(|member| unheld.get(*member).is_none()), "{unheld}");
+    let untouched = asked.record().await;
+    assert!(NOBODY.iter().all(|member| untouched.get(*member).is_none()), "{untouched}");
     let claimed = asked.post("claim", json!({"as": "ada", "seconds": 60})).await;
     assert_eq!(claimed.status, StatusCode::OK, "{claimed:?}");
     let record = claimed.json();
@@ -162,7 +162,7 @@ async fn what_is_snoozed_waits_and_is_told_apart() {
 }
 
 #[tokio::test]
-async fn what_is_settled_cannot_be_held() {
+async fn what_is_settled_is_neither_claimed_nor_snoozed() {
     let asked = Asked::of(Client::new().await).await;
     asked.post("resume", json!({"value": {"approved": true}})).await;
     let refused = [

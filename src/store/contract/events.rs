@@ -5,7 +5,7 @@ use serde_json::json;
 use super::fixture::*;
 use crate::domain::Error;
 use crate::domain::audit::{Action, Deed};
-use crate::domain::event::{Hold, NumberedEvent, StoredEvent};
+use crate::domain::event::{NumberedEvent, StoredEvent, Triage};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::status::InterruptStatus;
 use crate::store::query::AuditQuery;
@@ -52,7 +52,7 @@ async fn events_are_numbered_in_order_and_read_back(it: Fixture) {
 }
 
 async fn an_interrupt_is_told_as_it_was_at_each_event(it: Fixture) {
-    let asked = Interrupt { resolved_by: None, ..custom(1, 1) }.unheld();
+    let asked = Interrupt { resolved_by: None, ..custom(1, 1) }.untriaged();
     let answered = Interrupt {
         status: InterruptStatus::Resolved,
         value: Some(json!({"approved": true})),
@@ -79,8 +79,8 @@ async fn a_claim_is_told_with_the_record_as_it_is_now(it: Fixture) {
     it.write(|transaction| {
         transaction.insert_session(&session(1), &[])?;
         transaction.insert_interrupt(&custom(1, 1))?;
-        for hold in [Hold::Claimed, Hold::Released, Hold::Snoozed, Hold::Unsnoozed] {
-            transaction.append_event(&StoredEvent::hold(&custom(1, 1), hold), at(0))?;
+        for triage in [Triage::Claimed, Triage::Released, Triage::Snoozed, Triage::Unsnoozed] {
+            transaction.append_event(&StoredEvent::triage(&custom(1, 1), triage), at(0))?;
         }
         Ok(())
     })

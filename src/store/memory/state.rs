@@ -224,7 +224,7 @@ fn says(interrupt: &Interrupt, needle: &Needle) -> bool {
 impl MemoryState {
     fn view(&self, event: &StoredEvent) -> EventView {
         let interrupt = match event.what {
-            EventBody::Interrupt { interrupt_id, .. } | EventBody::Hold { interrupt_id, .. } => {
+            EventBody::Interrupt { interrupt_id, .. } | EventBody::Triage { interrupt_id, .. } => {
                 self.interrupts.get(interrupt_id).cloned()
             }
             EventBody::Session { .. } => None,

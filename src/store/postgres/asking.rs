@@ -322,7 +322,7 @@ fn events(replies: &mut Replies, forms: &KeptForms, limit: usize) -> Result<Vec<
     }
     let view = |(number, event): (u64, StoredEvent)| {
         let interrupt = match event.what {
-            EventBody::Interrupt { interrupt_id, .. } | EventBody::Hold { interrupt_id, .. } => {
+            EventBody::Interrupt { interrupt_id, .. } | EventBody::Triage { interrupt_id, .. } => {
                 interrupts.iter().find(|interrupt| interrupt.interrupt_id == interrupt_id).cloned()
             }
             EventBody::Session { .. } => None,

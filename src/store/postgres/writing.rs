@@ -463,11 +463,11 @@ fn event_rows(changes: &Changes) -> SqlCall {
     let status = |row: &'_ (StoredEvent, Timestamp)| match &row.0.what {
         EventBody::Session { status, .. } => status.as_str(),
         EventBody::Interrupt { status, .. } => status.as_str(),
-        EventBody::Hold { hold, .. } => hold.as_str(),
+        EventBody::Triage { triage, .. } => triage.as_str(),
     };
     let interrupt = |row: &'_ (StoredEvent, Timestamp)| match &row.0.what {
         EventBody::Session { .. } => None,
-        EventBody::Interrupt { interrupt_id, .. } | EventBody::Hold { interrupt_id, .. } => Some(interrupt_id.0),
+        EventBody::Interrupt { interrupt_id, .. } | EventBody::Triage { interrupt_id, .. } => Some(interrupt_id.0),
     };
     let RowColumns(all, mut params) = RowColumns::of(&changes.events)
         .plain(|row| row.0.session_id.0)
@@ -475,7 +475,7 @@ fn event_rows(changes: &Changes) -> SqlCall {
         .plain(interrupt)
         .text_or_none(|row| match &row.0.what {
             EventBody::Session { error, .. } => error.as_deref(),
-            EventBody::Interrupt { .. } | EventBody::Hold { .. } => None,
+            EventBody::Interrupt { .. } | EventBody::Triage { .. } => None,
         })
         .time(|row| row.1);
     params.push(Box::new(changes.event_places().into_iter().map(rows::count).collect::<Vec<i64>>()));

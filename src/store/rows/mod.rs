@@ -21,7 +21,7 @@ use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::{Action, AuditRow};
 use crate::domain::cluster::routing::TurnCode;
 use crate::domain::decision::TOOL_APPROVAL;
-use crate::domain::event::{EventBody, Hold, StoredEvent};
+use crate::domain::event::{EventBody, StoredEvent, Triage};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::json as strict_json;
 use crate::domain::naming;
@@ -417,13 +417,13 @@ pub(super) fn event(cells: &mut impl Cells) -> Result<(u64, StoredEvent), Error>
     let session_id = SessionId(cells.uuid()?);
     let word: String = cells.plain()?;
     let (of_session, of_interrupt) = (Status::parse(&word), InterruptStatus::parse(&word));
-    let hold = Hold::parse(&word);
+    let triage = Triage::parse(&word);
     let unknown = cells.malformed(format!("unknown status {word:?}"));
     let interrupt_id = cells.plain::<Option<[u8; 16]>>()?.map(|id| InterruptId(Uuid::from_bytes(id)));
     let error = cells.plain()?;
     let what = match interrupt_id {
         None => EventBody::Session { status: of_session.ok_or(unknown)?, error },
-        Some(interrupt_id) if hold.is_some() => EventBody::Hold { interrupt_id, hold: hold.ok_or(unknown)? },
+        Some(interrupt_id) if triage.is_some() => EventBody::Triage { interrupt_id, triage: triage.ok_or(unknown)? },
         Some(interrupt_id) => EventBody::Interrupt { interrupt_id, status: of_interrupt.ok_or(unknown)? },
     };
     Ok((number, StoredEvent { session_id, what }))

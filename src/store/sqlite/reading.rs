@@ -280,7 +280,7 @@ impl Reader for Handle<'_> {
         let (told, events) = (self.told_after(after, session, limit)?, events.into_iter());
         let view = |(number, event): (u64, StoredEvent)| {
             let interrupt = match event.what {
-                EventBody::Interrupt { interrupt_id, .. } | EventBody::Hold { interrupt_id, .. } => {
+                EventBody::Interrupt { interrupt_id, .. } | EventBody::Triage { interrupt_id, .. } => {
                     match self.interrupt(interrupt_id) {
                         // What is to come after it is for others too.
                         Err(Error::Unreadable(_)) => None,

@@ -286,7 +286,7 @@ impl Transaction for Handle<'_> {
         let (status, interrupt, error) = match &event.what {
             EventBody::Session { status, error } => (status.as_str(), None, error.as_deref()),
             EventBody::Interrupt { interrupt_id, status } => (status.as_str(), Some(interrupt_id.0.as_bytes()), None),
-            EventBody::Hold { interrupt_id, hold } => (hold.as_str(), Some(interrupt_id.0.as_bytes()), None),
+            EventBody::Triage { interrupt_id, triage } => (triage.as_str(), Some(interrupt_id.0.as_bytes()), None),
         };
         let params = params![event.session_id.0.as_bytes(), status, interrupt, error, now.millis()];
         self.execute(sql!("events/append"), params)?;
