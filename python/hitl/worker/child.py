@@ -31,7 +31,7 @@ def run_child(
 
     ``mode`` is ``"turn"`` (one turn, then exit) or ``"pool"`` (many, as tasks, until the server says shutdown).
     ``agent`` is what ``load_agent`` returned, or any accepted agent; ``version`` is its code version. ``loop`` is an
-    unopened one, where it was made before the fork. ``say_holding``: see ``hitl.worker.holding``. Standard output and
+    unopened one, where it was made before the fork. ``say_holding``: see ``hitl.worker.open_marks``. Standard output and
     error are the caller's to arrange; in a pool, what turns print goes to the server with the turn's id.
 
     The process ends by ``os._exit``: a thread that an agent left blocked, and exit handlers that belong to the process

@@ -26,7 +26,7 @@ class Worker:
 
     ``code`` is the code version of the agent. ``single``: one turn, then done. ``on_lost`` is called when the channel
     is gone, with what went wrong or None at its end: the turns are not this worker's any more. ``say_holding`` is
-    called with whether it has no turn, and something open that is to be closed: see ``hitl.worker.holding``.
+    called with whether it has no turn, and something open that is to be closed: see ``hitl.worker.open_marks``.
     """
 
     def __init__(

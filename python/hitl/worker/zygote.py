@@ -29,7 +29,7 @@ from hitl.turn.resources import END_SECONDS
 from hitl.turn.watching import installed
 from hitl.worker import isolation
 from hitl.worker.child import run_child
-from hitl.worker.holding import HoldingMarks
+from hitl.worker.open_marks import HoldingMarks
 from hitl.worker.loading import load_agent
 from hitl.worker.loops import WorkerLoop
 from hitl.worker.pages import collapse
