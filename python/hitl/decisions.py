@@ -11,7 +11,7 @@ DecisionKind = Literal["approve", "edit", "reject", "respond"]
 
 DECISIONS: tuple[DecisionKind, ...] = ("approve", "edit", "reject", "respond")
 
-_HOLDER: Final = re.compile(r"(group:)?[a-z0-9._-]{1,64}")
+_APPROVER: Final = re.compile(r"(group:)?[a-z0-9._-]{1,64}")
 _MAX_APPROVERS: Final = 32
 
 
@@ -125,7 +125,7 @@ def read_approvers(value: Any) -> tuple[str, ...]:
     for name in names:
         if not isinstance(name, str):
             raise TypeError(f"approvers takes names of keys, or group:<name>, got {name!r}")
-        if _HOLDER.fullmatch(name) is None:
+        if _APPROVER.fullmatch(name) is None:
             raise ValueError(
                 f"approvers takes names of keys, or group:<name>, of a-z, 0-9, '.', '-' and '_'; got {name!r}"
             )

@@ -135,7 +135,7 @@ def _python() -> str:
     return ".".join(map(str, sys.version_info[:3]))
 
 
-def _run(channel: int, agent: Any, mode: str, code: str, loop: Any, say_holding: Any) -> None:
+def _run(channel: int, agent: Any, mode: str, code: str, loop: Any, mark_open: Any) -> None:
     os.set_blocking(channel, True)
     Script(channel, code).run()
 

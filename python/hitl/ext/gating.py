@@ -13,7 +13,7 @@ from hitl.decisions import DECISIONS, Approval, DecisionKind, read_allowed_decis
 from hitl.errors import ToolRejected
 from hitl.ext.arguments import misfit, usable, with_defaults
 from hitl.journal.account import fits_step
-from hitl.tools.asking import ApprovalMismatch, Question, ask_holding_id
+from hitl.tools.asking import ApprovalMismatch, Question, ask_binding_id
 from hitl.turn.interrupts import seconds
 from hitl.turn.runtime import Turn
 
@@ -129,7 +129,7 @@ async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval 
         metadata=_metadata(call, options.get("metadata")),
     )
     try:
-        decision = await ask_holding_id(turn, question)
+        decision = await ask_binding_id(turn, question)
     except ApprovalMismatch as mismatch:
         raise ToolRejected(str(mismatch)) from mismatch  # the model has used an id again: it is told
     if decision["type"] == "respond":

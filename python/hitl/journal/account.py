@@ -121,11 +121,11 @@ class RuleChanges:
                         outer = outer.rpartition("/")[0]
 
     @property
-    def may_hold(self) -> bool:
-        """Whether ``hold_for`` may be true of any call."""
+    def may_apply(self) -> bool:
+        """Whether ``apply_to`` may be true of any call."""
         return self.has_rules or bool(self._made)
 
-    def hold_for(self, tool_name: str, arguments: dict[str, Any], *paths: str) -> bool:
+    def apply_to(self, tool_name: str, arguments: dict[str, Any], *paths: str) -> bool:
         """Whether a call is put before the rules, whose next step is at one of ``paths``: the first in the journal."""
         known = paths[0] if len(paths) == 1 else next((path for path in self._made if path in paths), "")
         made = self._made.get(known)

@@ -107,7 +107,7 @@ class RunTurn(RunningTurn):
             hold=task.hold,
             replay_timeout=task.replay_timeout,
         )
-        self.turn.is_held = True
+        self.turn.is_own_run = True
         self.turn.tool_error_formatter = task.tool_error_formatter
         self.turn.settings = task.settings
 

@@ -54,10 +54,10 @@ def worker_environment() -> dict[str, str]:
 
     What an agent's tools can read, they can use against the person who is asked.
     """
-    return {name: value for name, value in os.environ.items() if not _is_held_back(name.upper())}
+    return {name: value for name, value in os.environ.items() if not _is_withheld(name.upper())}
 
 
-def _is_held_back(name: str) -> bool:
+def _is_withheld(name: str) -> bool:
     return name.startswith("HITL_") and (not _GIVEN_ON.fullmatch(name) or _SECRET.fullmatch(name) is not None)
 
 

@@ -18,7 +18,7 @@ from typing import Any
 from hitl import _core
 from hitl.decisions import ApprovalRequest, Decision
 from hitl.tools.asking import ApprovalMismatch as ApprovalMismatch
-from hitl.tools.asking import Question, ask, holding_call_id, rejection
+from hitl.tools.asking import Question, ask, binding_call_id, rejection
 from hitl.tools.context import Copies, RunContext
 from hitl.tools.defaults import check
 from hitl.tools.filled import says_resources
@@ -156,7 +156,7 @@ async def _decide(
     """Ask for approval. While it is open, and once it is given, the call's id stands for this call alone."""
     if not required:
         return await _ask_until_clear(turn, tool, arguments, tool_call_id, required)
-    with holding_call_id(turn, tool_call_id, tool.name, arguments.in_order) as keep:
+    with binding_call_id(turn, tool_call_id, tool.name, arguments.in_order) as keep:
         ready = await _ask_until_clear(turn, tool, arguments, tool_call_id, required)
         if not ready.responded:
             keep()

@@ -86,13 +86,13 @@ async def ask(turn: Turn, question: Question) -> dict[str, Any]:
         raise InvalidAnswer(str(refused)) from refused
 
 
-async def ask_holding_id(turn: Turn, question: Question) -> dict[str, Any]:
+async def ask_binding_id(turn: Turn, question: Question) -> dict[str, Any]:
     """As `ask`. A call that needs approval has its id for itself while it is open, and once it may run.
 
     Also raises `ApprovalMismatch`.
     """
     tool_call_id = question.tool_call_id if question.required else None
-    with holding_call_id(turn, tool_call_id, question.tool_name, question.arguments) as keep:
+    with binding_call_id(turn, tool_call_id, question.tool_name, question.arguments) as keep:
         decision = await ask(turn, question)
         if decision["type"] in ("approve", "edit"):
             keep()
@@ -208,7 +208,7 @@ def rejection(turn: Turn, tool_name: str, arguments: dict[str, Any], decision: d
 
 
 @contextmanager
-def holding_call_id(
+def binding_call_id(
     turn: Turn, tool_call_id: str | None, tool_name: str, arguments: dict[str, Any]
 ) -> Iterator[Callable[[], None]]:
     """While a call is asked about, its id stands for it alone in its conversation; from then on too, where it was

@@ -20,7 +20,7 @@ from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar, Unpack, cast,
 from hitl import _core
 from hitl.decisions import Approval, DecisionKind, read_allowed_decisions, read_approvers
 from hitl.errors import InvalidAnswer
-from hitl.tools.asking import Question, ask_holding_id
+from hitl.tools.asking import Question, ask_binding_id
 from hitl.tools.definition import TOOL_ATTRIBUTE, Tool, make_tool
 from hitl.tools.hints import class_of, takes_object
 from hitl.tools.options import SETTERS, ToolOptions
@@ -190,7 +190,7 @@ async def _ask(
         source=source,
         metadata=None if metadata is None else _plain(metadata),
     )
-    decision = await ask_holding_id(turn, question)
+    decision = await ask_binding_id(turn, question)
     if decision["type"] == "respond":
         return Approval(question.arguments, responded=True, response=decision["message"])
     if decision["type"] == "edit":

@@ -289,7 +289,7 @@ class _Holder:
         self.client: asyncio.Future[Client] = loop.create_future()
         self.closing = asyncio.Event()
         # An empty context: whatever turn runs here, this task is not part of it.
-        self.task = loop.create_task(self._hold(open_client), name="hitl mcp", context=contextvars.Context())
+        self.task = loop.create_task(self._keep_open(open_client), name="hitl mcp", context=contextvars.Context())
 
     def end(self) -> None:
         """Let go of the connection, or of the attempt to make one: nobody waits for a server that never answers."""
@@ -297,7 +297,7 @@ class _Holder:
         if not self.client.done():
             self.task.cancel()
 
-    async def _hold(self, open_client: Callable[[], AbstractAsyncContextManager[Client]]) -> None:
+    async def _keep_open(self, open_client: Callable[[], AbstractAsyncContextManager[Client]]) -> None:
         try:
             async with open_client() as client:
                 self.client.set_result(client)

@@ -65,7 +65,7 @@ class Source(Protocol[T_co]):
         be. The future is everybody's who waits: it must not be cancelled."""
 
 
-class Held:
+class AlreadyOpen:
     """Something that is open already, and stays so: its owner closes it."""
 
     name = "resources"
@@ -170,7 +170,7 @@ class _Holder:
         self._of = of
         self._pid = os.getpid()
         # An empty context: whatever turn runs here, this task is not part of it.
-        self.task = loop.create_task(self._hold(), name=f"hitl {of.name}", context=contextvars.Context())
+        self.task = loop.create_task(self._keep_open(), name=f"hitl {of.name}", context=contextvars.Context())
 
     @property
     def is_open(self) -> bool:
@@ -182,7 +182,7 @@ class _Holder:
         is_lost = self.task.done() or self.closing.is_set() or self._pid != os.getpid()
         return not is_lost and not (self.opened.done() and self.opened.exception() is not None)
 
-    async def _hold(self) -> None:
+    async def _keep_open(self) -> None:
         manager = self._of()
         try:
             async with asyncio.timeout(self._of._timeout):
@@ -355,7 +355,7 @@ def given(owner: str, value: Any) -> Source[Any] | None:
             f"{owner}: resources is what @hitl.resources made, or an object that is open already; got {value!r}\n\n"
             "hint: put @hitl.resources over the function"
         )
-    return Held(value)
+    return AlreadyOpen(value)
 
 
 resources_at_work: contextvars.ContextVar[Source[Any] | None] = contextvars.ContextVar("hitl_resources", default=None)

@@ -110,8 +110,8 @@ class Turn:
         self.agent = agent
         self.sent_by = sent_by
         """The name of the key that sent the message, where a server knows."""
-        self.is_held = False
-        """Whether whoever holds the run has begun it, in a program: on a server anybody may have sent its message."""
+        self.is_own_run = False
+        """Whether whoever has the run has begun it, in a program: on a server anybody may have sent its message."""
         self.conversation: tuple[ChatMessage, ...] = ()
         """What was said before the turn, and the message that it answers."""
         self.context = context
@@ -290,12 +290,12 @@ class Turn:
             return False
         place = self._here()
         paths = [self.names.numbered(place.keyed_step(key)) for key in keys] or [place.following_step()]
-        return self._rule_changes.hold_for(tool_name, arguments, *paths)
+        return self._rule_changes.apply_to(tool_name, arguments, *paths)
 
     @property
     def may_have_rules(self) -> bool:
         """Whether there may be a call that ``has_rules_for`` is true of."""
-        return self._rule_changes.may_hold
+        return self._rule_changes.may_apply
 
     @property
     def resources(self) -> Source[Any] | None:

@@ -25,13 +25,13 @@ def run_child(
     mode: Literal["turn", "pool"] | str,
     version: str = "",
     loop: loops.WorkerLoop | None = None,
-    say_holding: Callable[[bool], None] | None = None,
+    mark_open: Callable[[bool], None] | None = None,
 ) -> NoReturn:
     """Serve turns over ``channel_fd`` and exit; never returns.
 
     ``mode`` is ``"turn"`` (one turn, then exit) or ``"pool"`` (many, as tasks, until the server says shutdown).
     ``agent`` is what ``load_agent`` returned, or any accepted agent; ``version`` is its code version. ``loop`` is an
-    unopened one, where it was made before the fork. ``say_holding``: see ``hitl.worker.open_marks``. Standard output and
+    unopened one, where it was made before the fork. ``mark_open``: see ``hitl.worker.open_marks``. Standard output and
     error are the caller's to arrange; in a pool, what turns print goes to the server with the turn's id.
 
     The process ends by ``os._exit``: a thread that an agent left blocked, and exit handlers that belong to the process
@@ -48,7 +48,7 @@ def run_child(
         if loop is None:
             loop = loops.WorkerLoop()
         loop.open()
-        loops.run(loop, _serve(channel_fd, agent, version, say_holding, single=mode == "turn"))
+        loops.run(loop, _serve(channel_fd, agent, version, mark_open, single=mode == "turn"))
     except BaseException:  # noqa: BLE001 - whatever it is, this process must not go on in its parent's code
         traceback.print_exc()
     finally:
@@ -56,9 +56,9 @@ def run_child(
 
 
 async def _serve(
-    channel_fd: int, agent: Any, version: str, say_holding: Callable[[bool], None] | None, *, single: bool
+    channel_fd: int, agent: Any, version: str, mark_open: Callable[[bool], None] | None, *, single: bool
 ) -> NoReturn:
-    worker = Worker(as_agent(agent), single=single, code=version, on_lost=_lost, say_holding=say_holding)
+    worker = Worker(as_agent(agent), single=single, code=version, on_lost=_lost, mark_open=mark_open)
     await worker.serve(channel_fd)
     _exit(_EXIT_OK)  # from here: what ends a loop in good order would be for nobody
 

@@ -12,7 +12,7 @@ from collections.abc import Callable
 _PAGE = 4096
 
 
-class HoldingMarks:
+class OpenMarks:
     """One byte for each child, up to 4,096 at once; those beyond have none, and are killed at once."""
 
     def __init__(self) -> None:
@@ -32,12 +32,12 @@ class HoldingMarks:
         page = self._page
         page[place] = 0
 
-        def say(is_holding: bool) -> None:
-            page[place] = is_holding
+        def say(is_open: bool) -> None:
+            page[place] = is_open
 
         return say
 
-    def is_holding(self, child: int) -> bool:
+    def has_open(self, child: int) -> bool:
         """Whether it has said so last."""
         place = self._places.get(child)
         return place is not None and self._page[place] != 0

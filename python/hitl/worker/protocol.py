@@ -25,7 +25,7 @@ class Worker:
     """Speaks the worker protocol over one channel.
 
     ``code`` is the code version of the agent. ``single``: one turn, then done. ``on_lost`` is called when the channel
-    is gone, with what went wrong or None at its end: the turns are not this worker's any more. ``say_holding`` is
+    is gone, with what went wrong or None at its end: the turns are not this worker's any more. ``mark_open`` is
     called with whether it has no turn, and something open that is to be closed: see ``hitl.worker.open_marks``.
     """
 
@@ -36,13 +36,13 @@ class Worker:
         single: bool,
         code: str,
         on_lost: Callable[[Exception | None], None],
-        say_holding: Callable[[bool], None] | None = None,
+        mark_open: Callable[[bool], None] | None = None,
     ) -> None:
         self._agent = agent
         self._code = code
         self._single = single
         self._on_lost = on_lost
-        self._say_holding = say_holding
+        self._mark_open = mark_open
         self._turns: dict[str, RunningTurn] = {}
         self._let_go: set[str] = set()
         """Turns that were said to be dropped although nobody had asked for that. An order that crossed this has its
@@ -137,15 +137,15 @@ class Worker:
         self._served_one = True
         self._let_go.discard(frame["turn"])  # no order crossed it
         self._unopened.discard(frame["turn"])
-        if self._say_holding is not None:
-            self._say_holding(False)
+        if self._mark_open is not None:
+            self._mark_open(False)
         try:
             turn = RunningTurn(self._agent, self._channel, frame, self._code, on_gone=self._gone)
         except Exception as error:  # noqa: BLE001 - one turn that cannot be opened is no matter of the others
             if not self._single:  # of a child, the end of its process says the rest
                 self._unopened.add(frame["turn"])
             self._channel.send(unopened(frame["turn"], error))
-            self._tell_holding()
+            self._update_mark()
             asyncio.get_running_loop().call_soon(self._finish_if_over)
             return
         self._turns[frame["turn"]] = turn
@@ -153,7 +153,7 @@ class Worker:
     def _gone(self, turn: RunningTurn) -> None:
         turn_id = turn.turn.turn_id
         del self._turns[turn_id]
-        self._tell_holding()
+        self._update_mark()
         if turn.stopped_as is not None:
             self._say_dropped(turn_id, turn.stopped_as, turn.left)
         elif not turn.has_ended and not self._single:  # of a child, the end of its process says so
@@ -167,7 +167,7 @@ class Worker:
             return
         self._left_behind = turn
         self._turns.clear()
-        self._tell_holding()
+        self._update_mark()
         self._finish()
 
     def _tell_opened(self) -> None:
@@ -175,9 +175,9 @@ class Worker:
         if self._channel is not None:
             self._channel.send({"frame": "opened"})
 
-    def _tell_holding(self) -> None:
-        if self._say_holding is not None and not self._turns:
-            self._say_holding(has_open(asyncio.get_running_loop()))
+    def _update_mark(self) -> None:
+        if self._mark_open is not None and not self._turns:
+            self._mark_open(has_open(asyncio.get_running_loop()))
 
     def _say_dropped(self, turn_id: str, how: str, left: int) -> None:
         # The server waits for this: a worker that does not say it has a blocked loop.

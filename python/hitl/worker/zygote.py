@@ -29,9 +29,9 @@ from hitl.turn.resources import END_SECONDS
 from hitl.turn.watching import installed
 from hitl.worker import isolation
 from hitl.worker.child import run_child
-from hitl.worker.open_marks import HoldingMarks
 from hitl.worker.loading import load_agent
 from hitl.worker.loops import WorkerLoop
+from hitl.worker.open_marks import OpenMarks
 from hitl.worker.pages import collapse
 from hitl.worker.rehearsal import rehearse
 
@@ -61,7 +61,7 @@ class Zygote:
         """Process ids of living children by their numbers."""
         self._numbers: dict[int, int] = {}
         """The other way round."""
-        self._holding = HoldingMarks()
+        self._open_marks = OpenMarks()
         self._due: dict[int, float] = {}
         """When those are killed that close what they have open, by their numbers."""
         self._epoll = select.epoll()
@@ -101,7 +101,7 @@ class Zygote:
         child, mode = _core.zygote_request(data)  # by Python's decoder it would be another twenty-five pages
         if mode is not None:
             self._fork(child, mode, descriptors)
-        elif self._holding.is_holding(child):
+        elif self._open_marks.has_open(child):
             self._due.setdefault(child, time.monotonic() + END_SECONDS)
         else:
             self._kill(self._children.get(child))
@@ -120,16 +120,16 @@ class Zygote:
             )
             return
         parent = os.getpid()
-        say_holding = self._holding.add(child)
+        mark_open = self._open_marks.add(child)
         try:
             pid = os.fork()
         except OSError as error:
             self._not_forked(child, str(error))
-            self._holding.remove(child)
+            self._open_marks.remove(child)
             pid = None
         if pid == 0:
             try:
-                self._become_child(parent, mode, say_holding, *descriptors)
+                self._become_child(parent, mode, mark_open, *descriptors)
             finally:  # whatever keeps it from becoming one: in the parent's code it would end its siblings
                 os._exit(_EXIT_BROKEN)
         for descriptor in descriptors:
@@ -143,7 +143,7 @@ class Zygote:
         say(self._control, {"is": "exited", "child": child, "code": None, "signal": None, "error": error})
 
     def _become_child(
-        self, parent: int, mode: str, say_holding: Callable[[bool], None] | None, channel: int, stdout: int, stderr: int
+        self, parent: int, mode: str, mark_open: Callable[[bool], None] | None, channel: int, stdout: int, stderr: int
     ) -> NoReturn:
         try:
             isolation.die_with(parent)
@@ -156,7 +156,7 @@ class Zygote:
                 os.close(descriptor)
             isolation.set_name("hitl-worker")
             isolation.reseed()
-            run_child(channel, self._agent, mode, self._code, self._loop, say_holding)
+            run_child(channel, self._agent, mode, self._code, self._loop, mark_open)
         except BaseException:  # noqa: BLE001 - whatever it is, it must not go on in the parent's code
             traceback.print_exc()
         finally:
@@ -172,7 +172,7 @@ class Zygote:
             number = self._numbers.pop(pid, None)
             if number is not None:
                 self._children.pop(number)
-                self._holding.remove(number)
+                self._open_marks.remove(number)
                 self._due.pop(number, None)
                 self._kill(pid)
             os.waitpid(pid, 0)
@@ -198,7 +198,7 @@ class Zygote:
     def _kill_due(self) -> None:
         # Those that hold nothing any more, too: a turn that was on its way when the end was wanted has reached them.
         now = time.monotonic()
-        over = [child for child, due in self._due.items() if due <= now or not self._holding.is_holding(child)]
+        over = [child for child, due in self._due.items() if due <= now or not self._open_marks.has_open(child)]
         for child in over:
             del self._due[child]
             self._kill(self._children.get(child))
@@ -208,7 +208,7 @@ class Zygote:
         closing = set(self._numbers)
         while closing and time.monotonic() < until:
             # As in `_kill_due`: a turn that the server had sent may reach one of them after all.
-            for pid in [pid for pid in closing if not self._holding.is_holding(self._numbers[pid])]:
+            for pid in [pid for pid in closing if not self._open_marks.has_open(self._numbers[pid])]:
                 closing.remove(pid)
                 self._kill(pid)
             # Left unreaped, as in `_reap`; nothing tells of one of several ends without polling, signals aside.

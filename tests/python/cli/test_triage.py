@@ -94,7 +94,7 @@ def test_what_is_missing_is_said(desk: Desk, asked: str, command: tuple[str, ...
     assert said in refused.stderr
 
 
-def test_what_is_not_there_cannot_be_held(desk: Desk) -> None:
+def test_what_is_not_there_is_neither_claimed_nor_snoozed(desk: Desk) -> None:
     nothing = "00000000-0000-4000-8000-000000000000"
     for command in (("claim", nothing, "--as", "ada"), ("release", nothing), ("snooze", nothing, "--seconds", "1")):
         assert desk(*command).returncode == exit_codes.NOT_FOUND

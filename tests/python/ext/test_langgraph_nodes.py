@@ -282,7 +282,7 @@ def test_of_calls_that_share_an_id_each_that_was_approved_is_known() -> None:
     restored.update({"earlier": approvals.to_json()["other"]})
     restored.update(json.loads(json.dumps(approvals.to_json())))
     for known in (approvals, restored):
-        assert [known.hold("same", "pay", {"cents": cents}) for cents in (1, 2, 3)] == [True, True, False]
+        assert [known.has("same", "pay", {"cents": cents}) for cents in (1, 2, 3)] == [True, True, False]
         assert [known.is_unjudged("same", "pay", {"cents": cents}) for cents in (1, 2, 3)] == [False, True, False]
-        assert not known.hold(None, "pay", {"cents": 1})
-    assert restored.hold("earlier", "pay", {"cents": 3})  # as a journal has it where an id is one call's
+        assert not known.has(None, "pay", {"cents": 1})
+    assert restored.has("earlier", "pay", {"cents": 3})  # as a journal has it where an id is one call's

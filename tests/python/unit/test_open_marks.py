@@ -43,7 +43,7 @@ async def served(opened: Opened, *, is_open: bool) -> tuple[list[bool], list[Exc
     said: list[bool] = []
     lost: list[Exception | None] = []
     with ServerEnd() as server:
-        worker = Worker(as_agent(agent), single=False, code="", on_lost=lost.append, say_holding=said.append)
+        worker = Worker(as_agent(agent), single=False, code="", on_lost=lost.append, mark_open=said.append)
         if is_open:
             await opened.pool.open()
         serving = asyncio.ensure_future(worker.serve(server.worker.detach()))

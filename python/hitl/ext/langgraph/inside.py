@@ -49,7 +49,7 @@ class Approvals:
         """A call with these arguments was approved. ``judged``: by the rules too, with what would run."""
         self._digests.setdefault(call_id, set()).add(_digest(name, args) + ("" if judged else _UNJUDGED))
 
-    def hold(self, call_id: str | None, name: str, args: Any) -> bool:
+    def has(self, call_id: str | None, name: str, args: Any) -> bool:
         """Whether exactly this call was."""
         known = self._digests.get(call_id or "", ())
         return any(each.removesuffix(_UNJUDGED) == _digest(name, args) for each in known)

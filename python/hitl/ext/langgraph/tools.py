@@ -38,7 +38,7 @@ async def call_tool(execute: Execute, request: ToolCallRequest, config: Any) -> 
     if request.tool is None:
         return await execute(request, config)  # no such tool: the model is told
     call_id = call["id"] or call["name"]
-    approved = approvals_of(turn).hold(call["id"], call["name"], call["args"])
+    approved = approvals_of(turn).has(call["id"], call["name"], call["args"])
     if not approved or _is_judged_otherwise(turn, request):
         try:
             given = await _ask_rules(turn, request, call_id)

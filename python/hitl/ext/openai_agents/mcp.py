@@ -131,7 +131,7 @@ class _Connection:
         self.closing = asyncio.Event()
         # An empty context: whatever turn runs here, this task is not part of it.
         context = contextvars.Context()
-        self.task = self.loop.create_task(self._hold(server, before), name="hitl mcp", context=context)
+        self.task = self.loop.create_task(self._keep_open(server, before), name="hitl mcp", context=context)
         self.task.add_done_callback(self._ended, context=context)
         self._name = server.name
 
@@ -141,7 +141,7 @@ class _Connection:
         if not self.ready.done():
             self.task.cancel()
 
-    async def _hold(self, server: MCPServer, before: _Connection | None) -> None:
+    async def _keep_open(self, server: MCPServer, before: _Connection | None) -> None:
         if before is not None and before.loop is self.loop:
             await asyncio.wait({before.task})  # it leaves the server as it found it
         await server.connect()  # type: ignore[no-untyped-call]

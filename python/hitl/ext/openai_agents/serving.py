@@ -111,11 +111,11 @@ def message_of(state: RunState[Any] | str) -> ChatMessage:
 
 
 async def _believed(turn: Turn, text: str) -> str:
-    """As much of a state of the SDK's as can be believed: all of it where whoever holds it runs it. What a server is
+    """As much of a state of the SDK's as can be believed: all of it where whoever has it runs it. What a server is
     sent may say that everything was approved: what was decided is asked again."""
 
     async def body() -> bool:
-        return turn.is_held
+        return turn.is_own_run
 
     if await turn.run_step("policy", "decisions of the state", body, key=_STATE, past=True):
         return text
