@@ -72,7 +72,7 @@ pub struct Marked {
 impl Marked {
     /// `None` where nothing is attached: the value is as it is.
     pub fn of(value: &Value) -> Option<Self> {
-        if !holds_any(value) {
+        if !has_any(value) {
             return None;
         }
         let mut attachments = Vec::new();
@@ -98,10 +98,10 @@ fn is_attachment(value: &Value) -> bool {
     says(TAG, "dataclass") && (says("type", CLASS) || value.get(MARK) == Some(&Value::Bool(true)))
 }
 
-fn holds_any(value: &Value) -> bool {
+fn has_any(value: &Value) -> bool {
     match value {
-        Value::Array(items) => items.iter().any(holds_any),
-        Value::Object(members) => is_attachment(value) || members.values().any(holds_any),
+        Value::Array(items) => items.iter().any(has_any),
+        Value::Object(members) => is_attachment(value) || members.values().any(has_any),
         _ => false,
     }
 }

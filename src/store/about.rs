@@ -32,7 +32,7 @@ impl From<DueKind> for About {
 /// Runs `job` on `transaction`; in builds for tests it panics where it changes rows that `about` does not say.
 #[cfg(not(any(test, feature = "failpoints")))]
 #[inline(always)]
-pub(super) fn held_to<T>(
+pub(super) fn confined_to<T>(
     _about: About,
     transaction: &mut dyn crate::store::Transaction,
     job: impl FnOnce(&mut dyn crate::store::Transaction) -> T,
@@ -41,7 +41,7 @@ pub(super) fn held_to<T>(
 }
 
 #[cfg(any(test, feature = "failpoints"))]
-pub(super) use checked::held_to;
+pub(super) use checked::confined_to;
 
 #[cfg(any(test, feature = "failpoints"))]
 mod checked {
@@ -68,25 +68,25 @@ mod checked {
     use crate::store::turns::TurnWriter;
 
     /// See the outer one, of builds without checks.
-    pub fn held_to<T>(
+    pub fn confined_to<T>(
         about: About,
         transaction: &mut dyn Transaction,
         job: impl FnOnce(&mut dyn Transaction) -> T,
     ) -> T {
-        job(&mut HeldTransaction { inner: transaction, about, session: Cell::new(None) })
+        job(&mut ConfinedTransaction { inner: transaction, about, session: Cell::new(None) })
     }
 
     /// A transaction in which rows of one session alone can be written.
-    struct HeldTransaction<'t> {
+    struct ConfinedTransaction<'t> {
         inner: &'t mut dyn Transaction,
         about: About,
         /// Of a turn or an interrupt: whose it is, once that was asked.
         session: Cell<Option<SessionId>>,
     }
 
-    crate::store::reads_from!(HeldTransaction<'_>, inner);
+    crate::store::reads_from!(ConfinedTransaction<'_>, inner);
 
-    impl HeldTransaction<'_> {
+    impl ConfinedTransaction<'_> {
         /// The session that the job is about.
         fn session(&self) -> Result<Option<SessionId>, Error> {
             if self.session.get().is_none() {
@@ -117,7 +117,7 @@ mod checked {
         }
     }
 
-    impl Transaction for HeldTransaction<'_> {
+    impl Transaction for ConfinedTransaction<'_> {
         fn insert_session(&mut self, session: &Session, messages: &[ChatMessage]) -> Result<(), Error> {
             self.writes_of(session.id)?;
             self.inner.insert_session(session, messages)
@@ -227,7 +227,7 @@ mod checked {
         }
     }
 
-    impl TurnWriter for HeldTransaction<'_> {
+    impl TurnWriter for ConfinedTransaction<'_> {
         fn insert_turn(&mut self, turn: &Turn) -> Result<(), Error> {
             self.writes_of(turn.session_id)?;
             self.inner.insert_turn(turn)
@@ -269,14 +269,14 @@ mod checked {
         }
     }
 
-    impl CarriedWriter for HeldTransaction<'_> {
+    impl CarriedWriter for ConfinedTransaction<'_> {
         fn note_carried(&mut self, turn: TurnId, carried: &Carried) -> Result<(), Error> {
             self.writes_of_turn(turn)?;
             self.inner.note_carried(turn, carried)
         }
     }
 
-    impl OutboxWriter for HeldTransaction<'_> {
+    impl OutboxWriter for ConfinedTransaction<'_> {
         fn insert_notice(&mut self, notice: &Notice) -> Result<(), Error> {
             self.writes_of(notice.session_id)?;
             self.inner.insert_notice(notice)

@@ -144,7 +144,7 @@ pub trait StoreExt: Store {
     ) -> BoxFuture<'static, Result<T, Error>> {
         let came_to = Arc::new(JobValue::new());
         let slot = Arc::clone(&came_to);
-        let job: WriteJob = Box::new(move |transaction| slot.run(|| about::held_to(about, transaction, &job)));
+        let job: WriteJob = Box::new(move |transaction| slot.run(|| about::confined_to(about, transaction, &job)));
         finished(self.write(about, job), came_to)
     }
 

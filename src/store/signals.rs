@@ -28,7 +28,7 @@ pub const MOST_ORPHANS: usize = 1024;
 
 /// A turn that this process has in memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HeldHere {
+pub struct KnownTurn {
     /// Which.
     pub turn: TurnId,
     /// Whose.

@@ -15,7 +15,7 @@ use super::graphs::{
 };
 use super::outbox::OutboxFigures;
 use super::record::{Due, PendingCount};
-use super::signals::{HeldHere, OrphanedTurn, OthersSnapshot, TurnTaker};
+use super::signals::{KnownTurn, OrphanedTurn, OthersSnapshot, TurnTaker};
 use super::{BoxFuture, JobValue, Reader, Store, Transaction, finished};
 use crate::domain::audit::{Deed, Head};
 use crate::domain::journal::CodeVersion;
@@ -36,7 +36,7 @@ pub trait Upkeep: GraphStates {
 
     /// What others have left to do that `taker` may, the first of it, and what they have done to the turns that this process has
     /// in memory; nothing where it has the store for itself.
-    fn look(&self, taker: TurnTaker, held: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>>;
+    fn look(&self, taker: TurnTaker, known: Vec<KnownTurn>) -> BoxFuture<'static, Result<OthersSnapshot, Error>>;
 
     /// Up to `limit` things whose time has come at `now`, earliest first: pending interrupts that expire, except those of
     /// suspended turns, and timers of parked turns.
@@ -224,7 +224,7 @@ impl<S: LocalStore + ?Sized> Upkeep for S {
         Box::pin(std::future::ready(Ok(None)))
     }
 
-    fn look(&self, _: TurnTaker, _: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
+    fn look(&self, _: TurnTaker, _: Vec<KnownTurn>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
         Box::pin(std::future::ready(Ok(OthersSnapshot::default())))
     }
 

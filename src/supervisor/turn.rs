@@ -59,7 +59,7 @@ pub struct TurnTask {
     known: u64,
     orders: mpsc::UnboundedReceiver<TurnCommand>,
     /// Deliveries that wait for the indexes of words on their way.
-    held: Vec<Delivery>,
+    kept_back: Vec<Delivery>,
     /// The last entry that was delivered: a turn that says it waits and has not seen it goes on.
     delivered: Option<u64>,
     leave: Option<Leave>,
@@ -98,7 +98,7 @@ impl TurnTask {
             session: order.session,
             known: u64::try_from(order.journal.len()).unwrap_or(u64::MAX),
             orders,
-            held: Vec::new(),
+            kept_back: Vec::new(),
             delivered: None,
             leave: None,
             given_up: false,
@@ -141,13 +141,13 @@ impl TurnTask {
 
     /// Stays with the turn until its worker has no more of it. The engine still has to be told of a loss then.
     async fn serve(&mut self, seat: &mut Seat) -> Option<Lost> {
-        self.deliver_held(seat, None);
+        self.deliver_kept_back(seat, None);
         loop {
             let after = tokio::select! {
                 biased;
                 Some(order) = self.orders.recv(), if !self.given_up => {
-                    self.hold(order);
-                    self.deliver_held(seat, None);
+                    self.keep_back(order);
+                    self.deliver_kept_back(seat, None);
                     After::GoOn
                 }
                 next = seat.next() => match next {
@@ -214,7 +214,7 @@ impl TurnTask {
         drop(rooms);
         faults::at(Point::SupervisorStored);
         while let Ok(order) = self.orders.try_recv() {
-            self.hold(order);
+            self.keep_back(order);
         }
         self.set_waiting(seat, waits.is_some_and(|seen| seen >= self.delivered));
         let after = match stored {
@@ -222,7 +222,7 @@ impl TurnTask {
                 for (call, outcome) in calls.into_iter().zip(outcomes) {
                     match (call, outcome) {
                         (Some(call), Ok(Some(appended))) => {
-                            self.deliver_held(seat, Some(appended.index));
+                            self.deliver_kept_back(seat, Some(appended.index));
                             let (index, at, interrupt_id) = (appended.index, appended.at, appended.interrupt);
                             seat.worker().send(&ToWorker::Ack { turn, call, index, at, interrupt_id });
                             faults::at(Point::SupervisorAcknowledged);
@@ -255,7 +255,7 @@ impl TurnTask {
                 after.unwrap_or(After::GoOn)
             }
         };
-        self.deliver_held(seat, None);
+        self.deliver_kept_back(seat, None);
         after
     }
 
@@ -304,30 +304,30 @@ impl TurnTask {
         After::Ended
     }
 
-    fn hold(&mut self, order: TurnCommand) {
+    fn keep_back(&mut self, order: TurnCommand) {
         match order {
             TurnCommand::Deliver(delivery) if delivery.index() < self.known => {}
-            TurnCommand::Deliver(delivery) => self.held.push(delivery),
+            TurnCommand::Deliver(delivery) => self.kept_back.push(delivery),
             // The first one counts: after it the turn is not with this worker any more.
             TurnCommand::Leave(leave) => drop(self.leave.get_or_insert(leave)),
         }
     }
 
-    /// Sends what is held and comes before `index` in the journal, or all of it.
-    fn deliver_held(&mut self, seat: &Seat, index: Option<u64>) {
-        if self.held.is_empty() {
+    /// Sends what is kept back and comes before `index` in the journal, or all of it.
+    fn deliver_kept_back(&mut self, seat: &Seat, index: Option<u64>) {
+        if self.kept_back.is_empty() {
             return;
         }
-        self.held.sort_by_key(Delivery::index);
+        self.kept_back.sort_by_key(Delivery::index);
         let until = match index {
-            Some(index) => self.held.partition_point(|delivery| delivery.index() < index),
-            None => self.held.len(),
+            Some(index) => self.kept_back.partition_point(|delivery| delivery.index() < index),
+            None => self.kept_back.len(),
         };
         if until > 0 {
             self.set_waiting(seat, false);
         }
         let turn = self.turn;
-        for delivery in self.held.drain(..until) {
+        for delivery in self.kept_back.drain(..until) {
             self.delivered = self.delivered.max(Some(delivery.index()));
             faults::at(Point::SupervisorDeliver);
             seat.worker().send(&ToWorker::delivery(turn, &delivery));
@@ -442,7 +442,7 @@ impl TurnTask {
         loop {
             match self.orders.recv().await {
                 Some(TurnCommand::Leave(_)) => return,
-                Some(order) => self.hold(order),
+                Some(order) => self.keep_back(order),
                 None => std::future::pending().await,
             }
         }

@@ -76,7 +76,7 @@ pub struct Worker {
     backlogged: AtomicBool,
     retired: AtomicBool,
     /// It has something open.
-    holds: AtomicBool,
+    has_open: AtomicBool,
     born: Instant,
 }
 
@@ -118,7 +118,7 @@ impl Worker {
             hello: OnceLock::new(),
             backlogged: AtomicBool::new(false),
             retired: AtomicBool::new(false),
-            holds: AtomicBool::new(false),
+            has_open: AtomicBool::new(false),
             born: Instant::now(),
         });
         (worker, FrameReader::new(channel))
@@ -182,7 +182,7 @@ impl Worker {
 
     /// Whether it has something to close, and none of its turns is at work: then it is let go, and not killed.
     pub fn may_close(&self) -> bool {
-        self.holds.load(Ordering::Relaxed) && self.can_be_killed() && !self.seats().any_at_work()
+        self.has_open.load(Ordering::Relaxed) && self.can_be_killed() && !self.seats().any_at_work()
     }
 
     /// Gives it no new turns, because one of its turns cannot be stopped.
@@ -341,7 +341,7 @@ impl Worker {
                 log::text(session, stream, &text);
             }
             FromWorker::Pong => {}
-            FromWorker::Opened => self.holds.store(true, Ordering::Relaxed),
+            FromWorker::Opened => self.has_open.store(true, Ordering::Relaxed),
             FromWorker::Turn(turn, word) => {
                 if !self.seats().knows(turn) {
                     return Err(Violation(format!("a frame is about turn {turn}, which this worker does not run")));

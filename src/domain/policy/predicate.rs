@@ -69,7 +69,7 @@ impl Predicate {
     ///
     /// # Errors
     /// Why it cannot tell: an argument is missing or of another type, the arguments are too large, or it is no yes or no.
-    pub fn holds(&self, scope: &ExpressionVariables) -> Result<bool, String> {
+    pub fn is_met(&self, scope: &ExpressionVariables) -> Result<bool, String> {
         apart::takes_its_time();
         let most = MAX_ARGS / self.times;
         if scope.size > most {
@@ -93,7 +93,7 @@ impl Predicate {
         let outcome = catch_unwind(AssertUnwindSafe(|| context.resolve(&self.expression)))
             .map_err(|_| "the expression could not be evaluated".to_owned())?;
         match outcome {
-            Ok(cel::Value::Bool(holds)) => Ok(holds),
+            Ok(cel::Value::Bool(is_met)) => Ok(is_met),
             Ok(other) => Err(format!("is {} and no boolean", kind(&other))),
             Err(error) => Err(why(&error)),
         }

@@ -171,7 +171,7 @@ impl Ready {
             None => Ok(true),
             Some(when) => when.as_ref().map_err(String::clone).and_then(|when| {
                 let scope = scope.get_or_init(|| ExpressionVariables::of(call)).as_ref().map_err(String::clone)?;
-                when.holds(scope)
+                when.is_met(scope)
             }),
         };
         let (effect, failed) = match holds {

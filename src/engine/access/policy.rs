@@ -38,7 +38,7 @@ impl Policies {
             Ok(policy) => {
                 tracing::info!(rules = policy.rules.len(), digest = policy.digest, from = %policy.source, "the policy was read");
                 *status = Some(PolicyStatus::of(&policy));
-                self.hold(policy.rules);
+                self.set(policy.rules);
             }
             Err(error) => {
                 tracing::error!(from = %error.from, error = error.why, "the policy is broken; the rules from before hold");
@@ -46,7 +46,7 @@ impl Policies {
                     Some(status) => status.error = Some(error.why),
                     None => {
                         *status = Some(PolicyStatus::unread(&error));
-                        self.hold(asking_about_all(&error.why));
+                        self.set(asking_about_all(&error.why));
                     }
                 }
             }
@@ -58,10 +58,10 @@ impl Policies {
         let mut status = self.status.lock().unwrap_or_else(PoisonError::into_inner);
         tracing::info!("the policy was removed, and no rules of the server hold");
         *status = None;
-        self.hold(Rules::default());
+        self.set(Rules::default());
     }
 
-    fn hold(&self, rules: Rules) {
+    fn set(&self, rules: Rules) {
         *self.server.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(rules);
     }
 
@@ -155,7 +155,7 @@ impl AccessControl {
     }
 
     /// A policy was read: see [`Policies::take`].
-    pub(in crate::engine) fn hold_rules(&self, read: Result<LoadedPolicy, PolicyError>) {
+    pub(in crate::engine) fn use_rules(&self, read: Result<LoadedPolicy, PolicyError>) {
         self.policies.take(read);
     }
 

@@ -171,7 +171,7 @@ impl AccessControl {
         };
         if let Some(deed) = deed {
             self.tell(deed).await?;
-            self.hold_rules(read.clone());
+            self.use_rules(read.clone());
         }
         Ok(())
     }

@@ -24,7 +24,7 @@ use crate::engine::ports::dispatch::Delivery;
 use crate::faults::Rule;
 use crate::store::about::About;
 use crate::store::shared::servers::OtherServer;
-use crate::store::signals::{HeldHere, MOST_ORPHANS, OrphanedTurn, Signal};
+use crate::store::signals::{KnownTurn, MOST_ORPHANS, OrphanedTurn, Signal};
 use crate::store::{Reader, StoreExt};
 
 /// How long it is between two looks at what others have left and done.
@@ -82,11 +82,11 @@ impl Engine {
         match heard {
             Signal::Session(session) => {
                 self.telling.changed_elsewhere(session);
-                self.catch_up(|held| held.session == session).await;
+                self.catch_up(|known| known.session == session).await;
             }
             Signal::Deleted(session) => {
                 self.deleted_elsewhere(session).await;
-                self.catch_up(|held| held.session == session).await;
+                self.catch_up(|known| known.session == session).await;
             }
             Signal::Ready => followed.next = Instant::now(),
             // With a look for each, a queue would cost the more the longer it is.
@@ -127,7 +127,7 @@ impl Engine {
         followed.looks = followed.looks.wrapping_add(1);
         let waited = self.placement.look();
         let looked = match self.taker(&followed.withheld) {
-            Ok(taker) => self.store.upkeep().look(taker, self.placement.held_here()).await,
+            Ok(taker) => self.store.upkeep().look(taker, self.placement.known_turns()).await,
             Err(error) => Err(error),
         };
         let mut look = match looked {
@@ -159,7 +159,7 @@ impl Engine {
             }
         }
         if !look.moved.is_empty() {
-            self.catch_up(|held| look.moved.contains(&held.turn)).await;
+            self.catch_up(|known| look.moved.contains(&known.turn)).await;
         }
         if followed.looks.is_multiple_of(LOOKS_PER_REREAD) {
             self.telling.missed_elsewhere();
@@ -237,7 +237,7 @@ impl Engine {
     /// has come in its place since: a look finds those that are still this server's, and they begin anew from their journals.
     /// Those that have lost nothing stay.
     async fn drop_what_was_taken_back(&self, promotions: u64) {
-        for (HeldHere { turn, session, known, .. }, run, before) in self.placement.known_before(promotions) {
+        for (KnownTurn { turn, session, known, .. }, run, before) in self.placement.known_before(promotions) {
             let read = self.store.transact(About::Session(session), move |tx| {
                 let has_all = match known.checked_sub(1) {
                     Some(last) => !tx.journal_page(turn, last, 1)?.is_empty(),
@@ -259,16 +259,16 @@ impl Engine {
     }
 
     /// Turns in memory here get what others have written to them, and those that are not this server's any more are dropped.
-    async fn catch_up(self: &Arc<Self>, is_meant: impl Fn(&HeldHere) -> bool) {
-        for held in self.placement.held_here().into_iter().filter(is_meant) {
-            if let Err(error) = self.catch_up_one(held).await {
-                tracing::error!(turn = %held.turn, %error, "what others wrote to a turn could not be read; it is tried again");
+    async fn catch_up(self: &Arc<Self>, is_meant: impl Fn(&KnownTurn) -> bool) {
+        for known in self.placement.known_turns().into_iter().filter(is_meant) {
+            if let Err(error) = self.catch_up_one(known).await {
+                tracing::error!(turn = %known.turn, %error, "what others wrote to a turn could not be read; it is tried again");
             }
         }
     }
 
-    async fn catch_up_one(self: &Arc<Self>, held: HeldHere) -> Result<(), Error> {
-        let HeldHere { turn, epoch, known, .. } = held;
+    async fn catch_up_one(self: &Arc<Self>, of: KnownTurn) -> Result<(), Error> {
+        let KnownTurn { turn, epoch, known, .. } = of;
         let Some(run) = self.placement.run_at(turn, epoch) else { return Ok(()) };
         let read = self.store.query(move |reader| {
             let life = reader.life(turn)?;

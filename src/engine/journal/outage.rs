@@ -1,4 +1,4 @@
-//! The store cannot be written, because its disk is full or away: what turns have done meanwhile is held in memory, and
+//! The store cannot be written, because its disk is full or away: what turns have done meanwhile is kept in memory, and
 //! stored when the store takes it again. A finished step does not run a second time for it, as long as the server lives.
 //!
 //! It is the word that a turn is waiting for anyway, at most one for each; a worker is not read while too many of its
@@ -26,18 +26,18 @@ impl Outage {
         self.turns.load(Ordering::Relaxed)
     }
 
-    fn hold<'a>(&'a self, why: &Error) -> HeldWord<'a> {
+    fn wait<'a>(&'a self, why: &Error) -> UnstoredWord<'a> {
         if self.turns.fetch_add(1, Ordering::Relaxed) == 0 {
             tracing::error!(error = %why, "the store cannot be written; what turns have done is held until it can be");
         }
-        HeldWord(self)
+        UnstoredWord(self)
     }
 }
 
 /// One of them; gone when this is dropped.
-struct HeldWord<'a>(&'a Outage);
+struct UnstoredWord<'a>(&'a Outage);
 
-impl Drop for HeldWord<'_> {
+impl Drop for UnstoredWord<'_> {
     fn drop(&mut self) {
         if self.0.turns.fetch_sub(1, Ordering::Relaxed) == 1 {
             tracing::warn!("nothing that turns have done waits for the store any more");
@@ -89,7 +89,7 @@ impl Engine {
             Err(why @ Error::StoreUnavailable(_)) if self.host.outlasts_outages() => why,
             outcome => return outcome,
         };
-        let _held = self.journal.outage.hold(&why);
+        let _unstored = self.journal.outage.wait(&why);
         self.placement.rest(turn, epoch);
         loop {
             let stops = self.is_stopping();

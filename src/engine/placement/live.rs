@@ -2,7 +2,7 @@
 //! long each was at work and what it was told.
 //!
 //! A turn is entered here inside the transaction that claims it, so that nothing that is committed later can miss it:
-//! what is delivered before the turn is at its worker is held. Everything that a worker is told about a turn (begin,
+//! what is delivered before the turn is at its worker is kept. Everything that a worker is told about a turn (begin,
 //! delivery, park) is told under the one lock, in the order in which it happened.
 
 mod delivering;
@@ -23,7 +23,7 @@ use crate::engine::ports::dispatch::{Delivery, TurnOrder};
 use crate::engine::ports::held::{Held, HeldTurn, Holder};
 use crate::faults::Rule;
 use crate::store::Reader;
-use crate::store::signals::HeldHere;
+use crate::store::signals::KnownTurn;
 
 /// A turn at a worker, as a batch of its words finds it.
 #[derive(Debug, Clone)]
@@ -105,7 +105,7 @@ struct Claimed {
     promotions: u64,
     rules: Arc<OwnRules>,
     /// What was delivered since.
-    held: Vec<Delivery>,
+    kept: Vec<Delivery>,
 }
 
 /// The turns that this process has in memory.
@@ -127,7 +127,7 @@ impl Placement {
     /// A turn is being claimed at `epoch`, after so many `promotions`; see [`crate::engine::placement::turn_claims::TurnClaim`].
     /// `rules` are those of its session.
     pub fn claim(&self, turn: TurnId, epoch: u64, promotions: u64, rules: Arc<OwnRules>) {
-        self.lock().claimed.insert(turn, Claimed { epoch, promotions, rules, held: Vec::new() });
+        self.lock().claimed.insert(turn, Claimed { epoch, promotions, rules, kept: Vec::new() });
     }
 
     fn unclaim(&self, turn: TurnId, epoch: u64) {
@@ -150,8 +150,8 @@ impl Placement {
         let Some(dispatch) = self.dispatch.get() else { return false };
         let (turn, epoch) = (order.turn, order.epoch);
         let mut turns = self.lock();
-        let (rules, promotions, held) = match turns.claimed.remove(&turn) {
-            Some(claimed) if claimed.epoch == epoch => (claimed.rules, claimed.promotions, claimed.held),
+        let (rules, promotions, kept) = match turns.claimed.remove(&turn) {
+            Some(claimed) if claimed.epoch == epoch => (claimed.rules, claimed.promotions, claimed.kept),
             Some(newer) => {
                 turns.claimed.insert(turn, newer);
                 return false;
@@ -187,7 +187,7 @@ impl Placement {
         turns.at_workers.insert(turn, live);
         dispatch.start(order);
         let queue = turns.queues.entry(turn).or_default();
-        held.into_iter().for_each(|delivery| queue.found(epoch, delivery));
+        kept.into_iter().for_each(|delivery| queue.found(epoch, delivery));
         turns.flush(self, turn);
         true
     }
@@ -199,16 +199,16 @@ impl Placement {
     }
 
     /// The turns at workers, and how much of their journals is known here.
-    pub fn held_here(&self) -> Vec<HeldHere> {
-        self.lock().at_workers.iter().map(|(turn, live)| live.as_held(*turn)).collect()
+    pub fn known_turns(&self) -> Vec<KnownTurn> {
+        self.lock().at_workers.iter().map(|(turn, live)| live.as_known(*turn)).collect()
     }
 
     /// Those of which it is not known that none of so many `promotions` has taken anything back, each with its run and with after
     /// how many it was so.
-    pub fn known_before(&self, promotions: u64) -> Vec<(HeldHere, u64, u64)> {
+    pub fn known_before(&self, promotions: u64) -> Vec<(KnownTurn, u64, u64)> {
         let turns = self.lock();
         let before = turns.at_workers.iter().filter(|(_, live)| live.promotions < promotions);
-        before.map(|(turn, live)| (live.as_held(*turn), live.run, live.promotions)).collect()
+        before.map(|(turn, live)| (live.as_known(*turn), live.run, live.promotions)).collect()
     }
 
     /// Nothing that is known here of that run of the turn was taken back by any of so many `promotions`.

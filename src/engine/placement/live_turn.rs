@@ -12,7 +12,7 @@ use crate::domain::{SessionId, Timestamp, TurnId};
 use crate::engine::access::policy::OwnRules;
 use crate::engine::placement::Placement;
 use crate::engine::ports::held::Held;
-use crate::store::signals::HeldHere;
+use crate::store::signals::KnownTurn;
 
 /// A turn at a worker.
 #[derive(Debug)]
@@ -78,8 +78,8 @@ impl LiveTurn {
     }
 
     /// What others can ask of it.
-    pub(super) fn as_held(&self, turn: TurnId) -> HeldHere {
-        HeldHere { turn, session: self.session, epoch: self.epoch, known: self.has_heard_of() }
+    pub(super) fn as_known(&self, turn: TurnId) -> KnownTurn {
+        KnownTurn { turn, session: self.session, epoch: self.epoch, known: self.has_heard_of() }
     }
 
     /// Something has happened to it that may cost or give it its slot.

@@ -33,40 +33,40 @@ crate::store::contract::for_each_store!(
     the_rules_of_a_session_are_ready_when_it_asks,
 );
 
-/// A job that is held back, and whoever waits for it.
-type Held = (About, WriteJob, oneshot::Sender<Result<(), Error>>);
+/// A job that is kept back, and whoever waits for it.
+type KeptBack = (About, WriteJob, oneshot::Sender<Result<(), Error>>);
 
-/// Holds back what is written, as often as it is told to.
-struct Holding {
+/// Keeps back what is written, as often as it is told to.
+struct KeepingBack {
     store: Arc<dyn Store>,
     next: Mutex<usize>,
-    held: Mutex<Vec<Held>>,
+    kept: Mutex<Vec<KeptBack>>,
     changed: Notify,
     /// How often it was read.
     reads: AtomicUsize,
 }
 
-impl Holding {
-    fn hold_next(&self) {
+impl KeepingBack {
+    fn keep_back_next(&self) {
         *self.next.lock().unwrap() += 1;
     }
 
-    /// Waits until something is held, and hands it out.
-    async fn held(&self) -> Held {
+    /// Waits until something is kept back, and hands it out.
+    async fn kept_back(&self) -> KeptBack {
         loop {
-            if let Some(held) = self.held.lock().unwrap().pop() {
-                return held;
+            if let Some(kept) = self.kept.lock().unwrap().pop() {
+                return kept;
             }
             self.changed.notified().await;
         }
     }
 
-    async fn write_now(&self, (about, job, done): Held) {
+    async fn write_now(&self, (about, job, done): KeptBack) {
         done.send(self.store.write(about, job).await).unwrap();
     }
 }
 
-impl Store for Holding {
+impl Store for KeepingBack {
     fn write(&self, about: About, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
         let mut next = self.next.lock().unwrap();
         if *next == 0 {
@@ -74,7 +74,7 @@ impl Store for Holding {
         }
         *next -= 1;
         let (done, written) = oneshot::channel();
-        self.held.lock().unwrap().push((about, job, done));
+        self.kept.lock().unwrap().push((about, job, done));
         self.changed.notify_one();
         Box::pin(async move { written.await.unwrap() })
     }
@@ -93,11 +93,11 @@ impl Store for Holding {
     }
 }
 
-async fn holding(fixture: Fixture) -> (Arc<World>, Arc<Holding>) {
-    let store = Arc::new(Holding {
+async fn keeping_back(fixture: Fixture) -> (Arc<World>, Arc<KeepingBack>) {
+    let store = Arc::new(KeepingBack {
         store: Arc::clone(&fixture.store),
         next: Mutex::default(),
-        held: Mutex::default(),
+        kept: Mutex::default(),
         changed: Notify::new(),
         reads: AtomicUsize::new(0),
     });
@@ -155,7 +155,7 @@ async fn a_transaction_does_nothing_that_may_take_its_time(fixture: Fixture) {
 }
 
 async fn what_takes_no_time_to_look_at_is_looked_at_by_the_transaction(fixture: Fixture) {
-    let (world, store) = holding(fixture).await;
+    let (world, store) = keeping_back(fixture).await;
     let reads = || store.reads.swap(0, Ordering::Relaxed);
     let ((order, first), (edited, second), (ruled, third)) =
         (paying(&world, 1).await, paying(&world, 2).await, paying(&world, 3).await);
@@ -200,17 +200,17 @@ async fn others_write_while_an_answer_is_looked_at(fixture: Fixture) {
 fn load(world: &World, rule: Rule) {
     let rules = Rules::compile(vec![rule]).unwrap();
     let (digest, source) = ("sha256:0".to_owned(), PolicySource::Store);
-    world.engine.access.hold_rules(Ok(LoadedPolicy { rules, digest, source }));
+    world.engine.access.use_rules(Ok(LoadedPolicy { rules, digest, source }));
 }
 
 async fn an_answer_is_looked_at_again_once_the_rules_are_others(fixture: Fixture) {
-    let (world, store) = holding(fixture).await;
+    let (world, store) = keeping_back(fixture).await;
     let (order, id) = paying(&world, 5).await;
-    store.hold_next();
+    store.keep_back_next();
     let answering = answering(&world, &order, id, json!({"approved": true}));
-    let held = store.held().await;
+    let kept = store.kept_back().await;
     load(&world, rule(Effect::Deny, Some("args.amount > 4")));
-    store.write_now(held).await;
+    store.write_now(kept).await;
     let refused = answering.await.unwrap().unwrap_err();
     assert!(matches!(&refused, Error::InvalidAnswer(errors) if errors[0].kind == "denied"), "{refused}");
     assert_eq!(world.interrupt(id).await.status, InterruptStatus::Pending);
@@ -218,31 +218,31 @@ async fn an_answer_is_looked_at_again_once_the_rules_are_others(fixture: Fixture
 }
 
 async fn an_answer_is_looked_at_again_once_a_policy_was_pushed(fixture: Fixture) {
-    let (world, store) = holding(fixture).await;
+    let (world, store) = keeping_back(fixture).await;
     let (order, id) = paying(&world, 5).await;
-    store.hold_next();
+    store.keep_back_next();
     let answering = answering(&world, &order, id, json!({"approved": true}));
-    let held = store.held().await;
+    let kept = store.kept_back().await;
     let denying = "[[rule]]\nname = 'rule'\neffect = 'deny'\ntool = 'pay'\nwhen = 'args.amount > 4'\n";
     let denying = CheckedPolicy::of(denying.to_owned()).unwrap();
     pushed_policy::push(world.store.as_ref(), denying, &Actor::anyone()).await.unwrap();
     world.engine.access.follow_pushed().await.unwrap();
-    store.write_now(held).await;
+    store.write_now(kept).await;
     let refused = answering.await.unwrap().unwrap_err();
     assert!(matches!(&refused, Error::InvalidAnswer(errors) if errors[0].kind == "denied"), "{refused}");
     assert_eq!(world.interrupt(id).await.status, InterruptStatus::Pending);
 }
 
 async fn what_a_decision_for_always_settles_is_looked_at_again_once_more_is_asked(fixture: Fixture) {
-    let (world, store) = holding(fixture).await;
+    let (world, store) = keeping_back(fixture).await;
     load(&world, rule(Effect::Ask, Some("args.amount / args.amount > 5")));
     let (order, id) = paying(&world, 5).await;
-    store.hold_next();
+    store.keep_back_next();
     let answering = answering(&world, &order, id, json!({"approved": true, "always": true}));
-    let held = store.held().await;
+    let kept = store.kept_back().await;
     let later = world.append(&order, vec![call(pay(6)), call(pay(0)), waiting(None, &[])]).await.unwrap();
     let (six, none) = (asked(later), InterruptStatus::Pending);
-    store.write_now(held).await;
+    store.write_now(kept).await;
     answering.await.unwrap().unwrap();
     let (sixth, zeroth) = (world.interrupt(six[0]).await, world.interrupt(six[1]).await);
     assert!(sixth.rule.is_some_and(|rule| rule.starts_with("grant:")));
@@ -251,17 +251,17 @@ async fn what_a_decision_for_always_settles_is_looked_at_again_once_more_is_aske
 }
 
 async fn an_answer_whose_rules_change_for_ever_is_not_taken(fixture: Fixture) {
-    let (world, store) = holding(fixture).await;
+    let (world, store) = keeping_back(fixture).await;
     load(&world, rule(Effect::Ask, Some("args.amount > 4")));
     let (order, id) = paying(&world, 5).await;
     for _ in 0..crate::engine::journal::prechecks::MAX_PRECHECKS {
-        store.hold_next();
+        store.keep_back_next();
     }
     let answering = answering(&world, &order, id, json!({"approved": true}));
     for _ in 0..crate::engine::journal::prechecks::MAX_PRECHECKS {
-        let held = store.held().await;
+        let kept = store.kept_back().await;
         load(&world, rule(Effect::Ask, Some("args.amount > 4")));
-        store.write_now(held).await;
+        store.write_now(kept).await;
     }
     assert!(matches!(answering.await.unwrap(), Err(Error::StoreUnavailable(_))));
     assert_eq!(world.interrupt(id).await.status, InterruptStatus::Pending);
@@ -269,16 +269,16 @@ async fn an_answer_whose_rules_change_for_ever_is_not_taken(fixture: Fixture) {
 }
 
 async fn a_question_is_looked_at_again_once_the_rules_are_others(fixture: Fixture) {
-    let (world, store) = holding(fixture).await;
+    let (world, store) = keeping_back(fixture).await;
     load(&world, rule(Effect::Ask, Some("args.amount > 4")));
     let order = world.begin().await;
-    store.hold_next();
+    store.keep_back_next();
     let (other, turn) = (Arc::clone(&world), order.clone());
     let said = vec![step("a"), call(pay(5)), waiting(None, &[])];
     let asking = tokio::spawn(async move { other.append(&turn, said).await });
-    let held = store.held().await;
+    let kept = store.kept_back().await;
     load(&world, rule(Effect::Deny, Some("args.amount > 4")));
-    store.write_now(held).await;
+    store.write_now(kept).await;
     let batch = asking.await.unwrap().unwrap();
     assert_eq!(world.kinds(order.turn).await, "start step ask answer");
     let denied = world.interrupt(asked(batch)[0]).await;

@@ -29,8 +29,8 @@ fn column<'r>(texts: impl Iterator<Item = &'r String>) -> Vec<String> {
 }
 
 /// Nobody deletes anything of the thread meanwhile.
-fn hold(thread: &str) -> SqlCall {
-    SqlCall::new(sql!("graphs/hold"), vec![text(thread)])
+fn lock_shared(thread: &str) -> SqlCall {
+    SqlCall::new(sql!("graphs/lock_shared"), vec![text(thread)])
 }
 
 /// Nobody stores anything of the thread meanwhile.
@@ -119,7 +119,7 @@ impl GraphStates for PostgresBackend {
         checkpoint: Checkpoint,
         values: Vec<ChannelValue>,
     ) -> BoxFuture<'static, Result<(), Error>> {
-        let mut calls = vec![hold(&checkpoint.key.thread)];
+        let mut calls = vec![lock_shared(&checkpoint.key.thread)];
         if !values.is_empty() {
             calls.push(upsert_values(&checkpoint.key, &values));
         }
@@ -128,7 +128,7 @@ impl GraphStates for PostgresBackend {
     }
 
     fn put_writes(&self, key: CheckpointKey, writes: Vec<GraphWrite>) -> BoxFuture<'static, Result<(), Error>> {
-        self.change_graphs(vec![hold(&key.thread), upsert_writes(&key, &writes)])
+        self.change_graphs(vec![lock_shared(&key.thread), upsert_writes(&key, &writes)])
     }
 
     fn checkpoints(&self, query: CheckpointQuery) -> BoxFuture<'static, Result<Vec<StoredCheckpoint>, Error>> {
@@ -185,7 +185,7 @@ impl GraphStates for PostgresBackend {
     fn copy_thread(&self, from: String, to: String) -> BoxFuture<'static, Result<(), Error>> {
         let copy = |sql| SqlCall::new(sql, vec![text(&from), text(&to)]);
         self.change_graphs(vec![
-            hold(&from),
+            lock_shared(&from),
             lock(&to),
             copy(sql!("graphs/copy_values")),
             copy(sql!("graphs/copy_writes")),

@@ -21,7 +21,7 @@ use crate::store::rows::notices::{known_events, notice};
 use crate::store::rows::readable::without_nulls;
 use crate::store::rows::{self, Cells as _};
 use crate::store::shared::question::{Answer, StoreQuestion};
-use crate::store::signals::{HeldHere, OrphanedTurn, OthersSnapshot, TurnTaker};
+use crate::store::signals::{KnownTurn, OrphanedTurn, OthersSnapshot, TurnTaker};
 use crate::store::upkeep::{ReadyTurns, Sweep, Totals, Upkeep};
 
 impl PostgresBackend {
@@ -88,10 +88,10 @@ impl Upkeep for PostgresBackend {
         })
     }
 
-    fn look(&self, taker: TurnTaker, held: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
-        let ids = |id: fn(&HeldHere) -> Uuid| held.iter().map(id).collect::<Vec<Uuid>>();
+    fn look(&self, taker: TurnTaker, known: Vec<KnownTurn>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
+        let ids = |id: fn(&KnownTurn) -> Uuid| known.iter().map(id).collect::<Vec<Uuid>>();
         let numbers =
-            |number: fn(&HeldHere) -> u64| held.iter().map(|it| rows::integer(number(it))).collect::<Vec<_>>();
+            |number: fn(&KnownTurn) -> u64| known.iter().map(|it| rows::integer(number(it))).collect::<Vec<_>>();
         let moved =
             params![ids(|it| it.turn.0), ids(|it| it.session.0), numbers(|it| it.epoch), numbers(|it| it.known)];
         // Without a row of its own nothing is claimed for it.

@@ -17,7 +17,7 @@ impl Rows {
     /// Commits what is still as it was read.
     pub(super) fn commit(&mut self, changes: Changes) -> Result<Committed, Error> {
         let is_as_read = |change: &SessionChange| self.is_as_read(self.versions.get(&change.id), change.seen.as_ref());
-        if !changes.sessions.iter().all(is_as_read) || self.holds_new_rows_of(&changes) {
+        if !changes.sessions.iter().all(is_as_read) || self.has_new_rows_of(&changes) {
             return Ok(Committed::Moved);
         }
         let mut transaction = MemoryTransaction::new(&mut self.state);
@@ -51,7 +51,7 @@ impl Rows {
     }
 
     /// Whether somebody else has made what is new here, or undone what is to be undone here.
-    fn holds_new_rows_of(&self, changes: &Changes) -> bool {
+    fn has_new_rows_of(&self, changes: &Changes) -> bool {
         let state = &self.state;
         let is_revoked = |id| changes.revoked_keys.iter().any(|(revoked, _)| *revoked == id);
         let goes_on = |key: &&Key| key.revoked_at.is_none() && !is_revoked(key.key_id);

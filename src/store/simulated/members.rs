@@ -15,7 +15,7 @@ use crate::store::shared::changes::Changes;
 use crate::store::shared::doorbell::Doorbell;
 use crate::store::shared::membership::Membership;
 use crate::store::shared::servers::{OtherServer, Registered, RunningNow, ServerId, ServerRow, ServerRows};
-use crate::store::signals::{HeldHere, OrphanedTurn, OthersSnapshot, Signal};
+use crate::store::signals::{KnownTurn, OrphanedTurn, OthersSnapshot, Signal};
 use crate::store::upkeep::{Upkeep, orphans};
 
 /// The rows of servers, and what hangs on them.
@@ -80,7 +80,7 @@ impl Rows {
         self.members.committed.insert(member, seeds::moment().unwrap_or_default());
     }
 
-    fn look(&self, me: Option<ServerId>, agent: &str, held: &[HeldHere]) -> Result<OthersSnapshot, Error> {
+    fn look(&self, me: Option<ServerId>, agent: &str, known: &[KnownTurn]) -> Result<OthersSnapshot, Error> {
         let (access, promotions) = (self.members.access, self.told_promotions());
         if self.left_out == Some(LeftOut::Looks) {
             return Ok(OthersSnapshot { access, promotions, ..OthersSnapshot::default() });
@@ -94,22 +94,22 @@ impl Rows {
             if self.members.is_orphan(&turn) {
                 left.extend((agent_of(turn.turn) == Some(agent)).then_some(turn));
             } else if self.members.owners.get(&turn.turn).map(|owner| ServerId(owner.0)) == me
-                && !held.iter().any(|held| held.turn == turn.turn)
+                && !known.iter().any(|known| known.turn == turn.turn)
             {
                 owned.push(turn);
             }
         }
-        let moved = held.iter().filter(|held| self.has_moved(held)).map(|held| held.turn).collect();
+        let moved = known.iter().filter(|known| self.has_moved(known)).map(|known| known.turn).collect();
         Ok(OthersSnapshot { orphans: left, owned, moved, access, promotions, ..OthersSnapshot::default() })
     }
 
     /// Whether a turn that a server has in memory is another one's or over, or others have written to it.
-    fn has_moved(&self, held: &HeldHere) -> bool {
-        let Some(row) = self.state.turns.get(held.turn) else { return true };
+    fn has_moved(&self, of: &KnownTurn) -> bool {
+        let Some(row) = self.state.turns.get(of.turn) else { return true };
         let is_told = |entry: &Entry| matches!(entry, Entry::Answer { .. } | Entry::Expire { .. });
-        let known = usize::try_from(held.known).unwrap_or(usize::MAX);
+        let known = usize::try_from(of.known).unwrap_or(usize::MAX);
         row.turn.life.state != TurnState::UnderWay
-            || row.turn.life.epoch != held.epoch
+            || row.turn.life.epoch != of.epoch
             || row.journal.iter().skip(known).any(|recorded| is_told(&recorded.entry))
     }
 }
@@ -119,9 +119,9 @@ impl SimulatedDatabase {
         &self,
         me: Option<ServerId>,
         agent: String,
-        held: Vec<HeldHere>,
+        known: Vec<KnownTurn>,
     ) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
-        self.with(move |rows| rows.look(me, &agent, &held))
+        self.with(move |rows| rows.look(me, &agent, &known))
     }
 
     /// Beside other servers, leases end by themselves.

@@ -21,7 +21,7 @@ use crate::store::shared::backend::{Backend, Committed};
 use crate::store::shared::changes::Changes;
 use crate::store::shared::question::{Answer, StoreQuestion};
 use crate::store::shared::servers::ServerId;
-use crate::store::signals::{HeldHere, OrphanedTurn, OthersSnapshot, TurnTaker};
+use crate::store::signals::{KnownTurn, OrphanedTurn, OthersSnapshot, TurnTaker};
 use crate::store::upkeep::{ReadyTurns, Sweep, Totals, Upkeep};
 
 /// How bad it is: chances of a hundred.
@@ -32,7 +32,7 @@ pub struct Weather {
     /// That its reply is.
     pub unanswered: u64,
     /// That a commit arrives only when it was given up.
-    pub held: u64,
+    pub late: u64,
     /// That a commit arrives twice, the second time much later.
     pub repeated: u64,
     /// That the database refuses a commit which crosses another one (a deadlock, a serialization failure), though nothing has moved.
@@ -228,15 +228,15 @@ impl Backend for SimulatedConnection {
             let late = self.database.commit_for(self.member(), changes.clone());
             drop(tokio::spawn(connection.clone().arrives_when_it_can(late)));
         }
-        if !self.chance(|weather| weather.held) {
+        if !self.chance(|weather| weather.late) {
             return self.send(self.sent(changes));
         }
         Box::pin(async move {
             connection.link.goes_on().await;
             connection.travel().await;
-            let held = connection.database.commit_for(connection.member(), changes);
+            let late = connection.database.commit_for(connection.member(), changes);
             // Somebody on the way keeps it, and delivers it when nobody waits for it any more.
-            drop(tokio::spawn(connection.arrives_late(held)));
+            drop(tokio::spawn(connection.arrives_late(late)));
             Err(broken())
         })
     }
@@ -304,8 +304,8 @@ impl Upkeep for SimulatedConnection {
         self.send(self.database.ready_turns())
     }
 
-    fn look(&self, taker: TurnTaker, held: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
-        self.send(self.database.look_for(self.member(), taker.agent, held))
+    fn look(&self, taker: TurnTaker, known: Vec<KnownTurn>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
+        self.send(self.database.look_for(self.member(), taker.agent, known))
     }
 
     fn due(&self, now: Timestamp, limit: usize) -> BoxFuture<'static, Result<Vec<Due>, Error>> {

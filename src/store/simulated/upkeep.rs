@@ -10,7 +10,7 @@ use crate::store::memory::transaction::MemoryTransaction;
 use crate::store::outbox::OutboxFigures;
 use crate::store::record::{Due, PendingCount};
 use crate::store::shared::question::Version;
-use crate::store::signals::{HeldHere, OrphanedTurn, OthersSnapshot, TurnTaker};
+use crate::store::signals::{KnownTurn, OrphanedTurn, OthersSnapshot, TurnTaker};
 use crate::store::upkeep::{self, ReadyTurns, Sweep, Totals, Upkeep, UpkeepReader, UpkeepWriter};
 use crate::store::{BoxFuture, Reader, Transaction};
 
@@ -39,8 +39,8 @@ impl Upkeep for SimulatedDatabase {
         })
     }
 
-    fn look(&self, taker: TurnTaker, held: Vec<HeldHere>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
-        self.look_for(None, taker.agent, held)
+    fn look(&self, taker: TurnTaker, known: Vec<KnownTurn>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
+        self.look_for(None, taker.agent, known)
     }
 
     fn ready_turns(&self) -> BoxFuture<'static, Result<Option<ReadyTurns>, Error>> {

@@ -120,6 +120,19 @@ _OF_INTERRUPTS_AND_NOTICES = (
 )
 """Files whose settling is that of an interrupt or a notice."""
 
+_OF_TURNS_THAT_ARE_HELD = (
+    "src/engine/inbox.rs",
+    "src/engine/mod.rs",
+    "src/engine/placement/",
+    "src/engine/ports/",
+    "src/server/schema/records.rs",
+    "src/supervisor/frames/incoming.rs",
+    "python/hitl/driver/",
+    "python/hitl/journal/ports.py",
+    "python/hitl/turn/holding.py",
+)
+"""Files whose holding is that of a turn, kept from being parked."""
+
 
 # -- the page -------------------------------------------------------------------------------------------------------
 
@@ -166,6 +179,18 @@ def test_only_interrupts_and_notices_are_settled() -> None:
         if not file.startswith(_OF_INTERRUPTS_AND_NOTICES)
         for _, name, _ in items
         if settling.search(name)
+    ]
+    assert not others
+
+
+def test_only_turns_are_held() -> None:
+    holding = re.compile(r"(?<![a-z])(un)?(hold(s|ing)?|held)(?![a-z])", re.IGNORECASE)
+    others = [
+        f"{file}: {name}"
+        for file, items in declared().items()
+        if not file.startswith(_OF_TURNS_THAT_ARE_HELD)
+        for _, name, _ in items
+        if holding.search(re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name))
     ]
     assert not others
 

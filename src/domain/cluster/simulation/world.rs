@@ -32,7 +32,7 @@ pub struct Setting {
     /// Of a hundred messages, how many are lost.
     pub lost: u64,
     /// Of a hundred messages, how many come up to 20 s late.
-    pub held: u64,
+    pub late: u64,
     pub fault: Option<Fault>,
 }
 
@@ -50,12 +50,12 @@ pub enum Fault {
 impl Setting {
     /// Nothing goes wrong but what a run does on purpose.
     pub fn calm() -> Self {
-        Self { timings: Timings::USUAL, servers: 3, drift: 1, delay: SECOND / 5, lost: 0, held: 0, fault: None }
+        Self { timings: Timings::USUAL, servers: 3, drift: 1, delay: SECOND / 5, lost: 0, late: 0, fault: None }
     }
 
     /// Everything goes wrong.
     pub fn rough() -> Self {
-        Self { servers: 4, drift: 100, delay: SECOND, lost: 10, held: 5, ..Self::calm() }
+        Self { servers: 4, drift: 100, delay: SECOND, lost: 10, late: 5, ..Self::calm() }
     }
 }
 
@@ -204,7 +204,7 @@ impl World {
 
     /// The network and the store are well from now on.
     pub fn heal(&mut self) {
-        (self.setting.lost, self.setting.held, self.setting.delay) = (0, 0, SECOND / 5);
+        (self.setting.lost, self.setting.late, self.setting.delay) = (0, 0, SECOND / 5);
     }
 
     /// Lets everything happen up to a moment.
@@ -241,7 +241,7 @@ impl World {
         if self.random.chance(self.setting.lost) || self.now < self.out_until {
             return;
         }
-        let late = if self.random.chance(self.setting.held) { 20 * SECOND } else { self.setting.delay };
+        let late = if self.random.chance(self.setting.late) { 20 * SECOND } else { self.setting.delay };
         let at = self.now + self.random.within(100..late);
         self.put(at, event);
     }

@@ -83,8 +83,8 @@ impl Turns {
                 }
                 break;
             };
-            if let Some(Claimed { held, .. }) = self.claimed.get_mut(&turn) {
-                held.push(delivery);
+            if let Some(Claimed { kept, .. }) = self.claimed.get_mut(&turn) {
+                kept.push(delivery);
             } else if self.at_workers.get(&turn).is_some_and(|live| live.epoch == epoch) {
                 hand_over(self, placement, turn, delivery);
             }

@@ -1,5 +1,5 @@
 //! Several servers, each a real engine with workers that run scripts, over one simulated database: they are stopped, cut
-//! off, killed and started anew while clients want things of all of them, in a network that loses, holds, repeats and
+//! off, killed and started anew while clients want things of all of them, in a network that loses, delays, repeats and
 //! reorders what it is given. Then the world heals, and what was told outside is compared with what is there.
 //!
 //! A seed decides over everything. `HITL_SIMULATED_SEED=7` with the name of a test runs that world alone and says what
@@ -48,7 +48,7 @@ struct Setting {
     is_long: bool,
 }
 
-const ROUGH: Weather = Weather { lost: 3, unanswered: 4, held: 2, repeated: 3, refused: 3, slow: 4, slow_ms: 40 };
+const ROUGH: Weather = Weather { lost: 3, unanswered: 4, late: 2, repeated: 3, refused: 3, slow: 4, slow_ms: 40 };
 
 impl Setting {
     const USUAL: Self = Self {
@@ -107,7 +107,7 @@ fn tell_of(seed: u64, setting: Setting) -> Vec<String> {
 }
 
 /// Everything holds in the world of every seed.
-fn holds(test: &str, setting: Setting, worlds: u64) {
+fn goes_green(test: &str, setting: Setting, worlds: u64) {
     // Where every commit is refused once, a few are enough.
     let worlds = if faults::refuses_once() { worlds / 20 } else { worlds };
     apart::run(&format!("engine::tests::cluster::{test}"), "", |_| {
@@ -130,13 +130,13 @@ fn holds(test: &str, setting: Setting, worlds: u64) {
 
 #[test]
 fn what_was_promised_holds_whatever_befalls_servers_and_network() {
-    holds("what_was_promised_holds_whatever_befalls_servers_and_network", Setting::USUAL, WORLDS);
+    goes_green("what_was_promised_holds_whatever_befalls_servers_and_network", Setting::USUAL, WORLDS);
 }
 
 #[test]
 fn what_a_failover_takes_back_leaves_everything_whole() {
     let failover = Setting { fails_over: true, ..Setting::USUAL };
-    holds("what_a_failover_takes_back_leaves_everything_whole", failover, WORLDS_THAT_FAIL_OVER);
+    goes_green("what_a_failover_takes_back_leaves_everything_whole", failover, WORLDS_THAT_FAIL_OVER);
 }
 
 /// All that was seen in the world of a seed.

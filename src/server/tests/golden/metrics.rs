@@ -4,7 +4,7 @@ use axum::http::{Method, StatusCode};
 use serde_json::json;
 
 use super::super::support::Client;
-use super::hold;
+use super::compare;
 
 /// The text with an underscore for each value, which differ from run to run.
 fn shape(text: &str) -> String {
@@ -48,5 +48,5 @@ async fn metrics_have_the_names_helps_types_and_labels_that_they_had() {
         told = client.get("/metrics").await;
     }
     let content_type = told.header("content-type").unwrap();
-    hold("metrics.txt", &format!("{content_type}\n\n{}", shape(&told.text)));
+    compare("metrics.txt", &format!("{content_type}\n\n{}", shape(&told.text)));
 }

@@ -12,7 +12,7 @@ fn read(name: &str) -> String {
 }
 
 /// Checks that a golden file is `text`, line by line so that the first difference is told and not the whole.
-fn hold(name: &str, text: &str) {
+fn compare(name: &str, text: &str) {
     if std::env::var_os("HITL_WRITE_GOLDEN").is_some() {
         std::fs::write(path(name), text).unwrap();
     }

@@ -9,7 +9,7 @@ use serde_json::Value;
 use tower::ServiceExt;
 
 use super::super::support::{Client, HOST};
-use super::{hold, read};
+use super::{compare, read};
 use crate::engine::settings::Settings;
 use crate::server::settings::HttpSettings;
 
@@ -145,7 +145,7 @@ async fn refusals_are_what_they_were() {
         }
         text.push('\n');
     }
-    hold(FILE, &text);
+    compare(FILE, &text);
 }
 
 /// The names that a request of this operation can be wrong in: its parameters, and the members of its body and of what is

@@ -129,7 +129,7 @@ async fn whatever_is_lost_late_or_repeated_happens_once_or_nobody_is_told_that_i
     for seed in 0..SEEDS {
         let calm = Weather { slow_ms: 20, ..Weather::default() };
         let (database, _) = world(calm, seed).await;
-        let rough = Weather { lost: 5, unanswered: 10, held: 5, repeated: 20, refused: 10, ..calm };
+        let rough = Weather { lost: 5, unanswered: 10, late: 5, repeated: 20, refused: 10, ..calm };
         let far = store(SimulatedConnection::new(database.clone(), rough, seed));
         let numbers = join_all((1..=SESSIONS).map(|number| tell(&far, number))).await;
         let (_, committed) = database.calls();
