@@ -34,7 +34,7 @@ ENVIRONMENTS = ROOT / "target" / "frameworks"
 SHARED_GROUPS = ("dev", "example", "wheel")
 """Groups that are no framework's."""
 
-CAMPS = ROOT / "tests" / "python" / "behaviours" / "camps"
+CAMPS = ROOT / "tests" / "python" / "behaviours" / "frameworks"
 """Whose agents the common proof is about, by framework: an extra that is none has none."""
 
 OLDEST = "oldest-"
@@ -108,7 +108,7 @@ def tests_of(name: str) -> list[str]:
         folder / "docs" / "test_python_blocks.py",
     ]
     own = [*sorted((folder / "ext").glob(f"test_{name}*.py")), *(folder / "examples").glob(f"test_ext_{name}.py")]
-    if (folder / "behaviours" / "camps" / f"{name}.py").exists():
+    if (folder / "behaviours" / "frameworks" / f"{name}.py").exists():
         own += sorted((folder / "behaviours").glob("test_*ing.py"))
     return [str(path.relative_to(ROOT)) for path in (*shared, *own)]
 

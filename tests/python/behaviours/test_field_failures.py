@@ -16,9 +16,9 @@ import hitl
 from hitl import Decision, ReActAgent, RunContext, RunState, hooks, tool
 from hitl.middleware import Command, HumanInTheLoopMiddleware, ToolCallAgent
 from hitl.testing import ScriptedChatClient
-from tests.python.behaviours.faces.camps import CampFace
 from tests.python.behaviours.faces.every import FACES
 from tests.python.behaviours.faces.face import Face
+from tests.python.behaviours.faces.frameworks import CampFace
 from tests.python.behaviours.faces.hooks import Gate
 from tests.python.behaviours.ledger import Ledger
 from tests.python.behaviours.scenes import DONE, Scene, call, calls, charge

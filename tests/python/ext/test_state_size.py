@@ -23,7 +23,7 @@ LIMITS = dict.fromkeys(CAMPS, 5_000) | {"langgraph": 15_000}
 @pytest.mark.parametrize("camp", [name for name in CAMPS if name not in ELSEWHERE])
 def test_a_state_with_two_calls_that_wait_is_small(camp: str, tmp_path: Path) -> None:
     scene = Scene([calls(charge(1), charge(2)), DONE], gated=["charge"])
-    agent, requests = import_module(f"tests.python.behaviours.camps.{camp}").agent_of(scene, Ledger(tmp_path))
+    agent, requests = import_module(f"tests.python.behaviours.frameworks.{camp}").agent_of(scene, Ledger(tmp_path))
     result = hitl.run_sync(agent, "pay")
     assert result.status == "interrupted"
     assert len(result.interrupts) == 2

@@ -40,7 +40,7 @@ def resumed(camp: str, folder: Path, change: Change) -> Any:
     """How a turn ends that was parked before the framework was upgraded: `change` makes of the step with a reply
     what another version would have."""
     scene = Scene([calls(charge(1)), DONE], gated=["charge"])
-    agent, _ = import_module(f"tests.python.behaviours.camps.{camp}").agent_of(scene, Ledger(folder))
+    agent, _ = import_module(f"tests.python.behaviours.frameworks.{camp}").agent_of(scene, Ledger(folder))
     asked = hitl.run_sync(agent, "pay")
     assert asked.state is not None
     kept = json.loads(asked.state.to_string())

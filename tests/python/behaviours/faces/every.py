@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.python.behaviours.faces.camps import LangGraphFace, OpenAIAgentsFace, PydanticAIFace, StrandsFace
 from tests.python.behaviours.faces.face import Face
+from tests.python.behaviours.faces.frameworks import LangGraphFace, OpenAIAgentsFace, PydanticAIFace, StrandsFace
 from tests.python.behaviours.faces.hooks import HooksFace
 from tests.python.behaviours.faces.middleware import BatchedFace, PerCallFace
 from tests.python.behaviours.faces.planner import PlannerFace

@@ -16,8 +16,8 @@ from langchain_core.tools import StructuredTool, ToolException
 from langgraph.types import interrupt
 
 from hitl.ext.langgraph import as_agent
-from tests.python.behaviours.camps import Messages, Played, reply_at, with_calls, words
 from tests.python.behaviours.faces.native import first_answer
+from tests.python.behaviours.frameworks import Messages, Played, reply_at, with_calls, words
 from tests.python.behaviours.ledger import Ledger
 from tests.python.behaviours.scenes import Scene, effects, policies
 

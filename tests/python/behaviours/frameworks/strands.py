@@ -12,8 +12,8 @@ from strands.vended_interventions.hitl import HumanInTheLoop
 from strands.vended_interventions.hitl.classifier import ClassifierResult
 
 from hitl.ext.strands import as_agent
-from tests.python.behaviours.camps import Messages, Played, reply_at, with_calls, words
 from tests.python.behaviours.faces.native import first_answer
+from tests.python.behaviours.frameworks import Messages, Played, reply_at, with_calls, words
 from tests.python.behaviours.ledger import Ledger
 from tests.python.behaviours.scenes import Scene, effects, policies
 

@@ -35,7 +35,7 @@ class CampFace(RunFace):
 
     @classmethod
     def _module(cls) -> str:
-        return f"tests.python.behaviours.camps.{cls.name}"
+        return f"tests.python.behaviours.frameworks.{cls.name}"
 
     def agent_of(self, scene: Scene, *, streaming: bool = False) -> AgentOfScene:
         made: AgentOfScene = import_module(self._module()).agent_of(scene, self.ledger, streaming=streaming)

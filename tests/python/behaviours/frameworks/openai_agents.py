@@ -21,8 +21,8 @@ from openai.types.responses import ResponseCompletedEvent, ResponseTextDeltaEven
 from openai.types.responses.response import Response
 
 from hitl.ext.openai_agents import as_agent
-from tests.python.behaviours.camps import Messages, Played, reply_at, with_calls, words
 from tests.python.behaviours.faces.native import ask, first_answer, survey
+from tests.python.behaviours.frameworks import Messages, Played, reply_at, with_calls, words
 from tests.python.behaviours.ledger import Ledger
 from tests.python.behaviours.scenes import Scene, effects, policies
 

@@ -14,8 +14,8 @@ from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls
 from pydantic_ai.usage import RequestUsage
 
 from hitl.ext.pydantic_ai import as_agent
-from tests.python.behaviours.camps import Messages, Played, reply_at, with_calls, words
 from tests.python.behaviours.faces.native import first_answer, survey
+from tests.python.behaviours.frameworks import Messages, Played, reply_at, with_calls, words
 from tests.python.behaviours.ledger import Ledger
 from tests.python.behaviours.scenes import Scene, effects, policies
 
