@@ -1,6 +1,6 @@
 """What hitl costs beside a framework by itself: CPU for each call of a model or a tool.
 
-    python -m benchmarks.bench_adapters [--camp pydantic_ai] [--rounds 9] [--calls 20]
+    python -m benchmarks.bench_adapters [--framework pydantic_ai] [--rounds 9] [--calls 20]
 
 The same agent (benchmarks/adapters), the same turn: so many calls of a tool one after the other, and a request to the
 model before each and after the last. The framework runs it by itself, `hitl.run` does, and a server does whose store
@@ -23,14 +23,14 @@ from importlib.util import find_spec
 from benchmarks import machine
 from benchmarks.report import Goal, Table
 
-CAMPS = {"pydantic_ai": "pydantic_ai", "openai_agents": "agents", "langgraph": "langchain", "strands": "strands"}
+FRAMEWORKS = {"pydantic_ai": "pydantic_ai", "openai_agents": "agents", "langgraph": "langchain", "strands": "strands"}
 """The frameworks, by the package that has to be here."""
 GOAL_MS = 1.0
 
 
 def here() -> list[str]:
     """The frameworks that this environment has."""
-    return [camp for camp, package in CAMPS.items() if find_spec(package) is not None]
+    return [framework for framework, package in FRAMEWORKS.items() if find_spec(package) is not None]
 
 
 def cpu_ms() -> float:
@@ -39,7 +39,7 @@ def cpu_ms() -> float:
     return 1000 * (used.ru_utime + used.ru_stime)
 
 
-def measure(camp: str, rounds: int, calls: int, times: int = 5) -> dict[str, float]:
+def measure(framework: str, rounds: int, calls: int, times: int = 5) -> dict[str, float]:
     """Milliseconds of CPU for one call: of the framework by itself, and of what each way through hitl adds to it.
 
     The median of so many rounds; in each, every way makes ``times`` turns with ``calls`` calls of the tool and as many
@@ -48,7 +48,7 @@ def measure(camp: str, rounds: int, calls: int, times: int = 5) -> dict[str, flo
     import hitl
     from hitl.client import Client
 
-    module = import_module(f"benchmarks.adapters.{camp}")
+    module = import_module(f"benchmarks.adapters.{framework}")
     agent = module.make()
 
     def alone(number: int) -> str:
@@ -56,13 +56,13 @@ def measure(camp: str, rounds: int, calls: int, times: int = 5) -> dict[str, flo
         return said
 
     def run(number: int) -> str | None:
-        result = hitl.run_sync(_served(camp, agent, calls), str(number))
+        result = hitl.run_sync(_served(framework, agent, calls), str(number))
         assert result.status == "idle", result.error
         return result.output
 
     with ExitStack() as stack:
         server = stack.enter_context(
-            hitl.Server(_served(camp, agent, calls), port=0, store="memory", log_level="error")
+            hitl.Server(_served(framework, agent, calls), port=0, store="memory", log_level="error")
         )
         client = stack.enter_context(Client(server.url))
 
@@ -91,9 +91,9 @@ def _of_turns(way: Callable[[int], str | None], calls: int, times: int) -> float
     return (cpu_ms() - before) / times
 
 
-def _served(camp: str, agent: object, calls: int) -> object:
+def _served(framework: str, agent: object, calls: int) -> object:
     """The agent for hitl, with room for the calls."""
-    if camp != "openai_agents":
+    if framework != "openai_agents":
         return agent
     from hitl.ext.openai_agents import as_agent
 
@@ -104,7 +104,8 @@ def table(measured: dict[str, dict[str, float]]) -> Table:
     """A row for each framework."""
     head = ["CPU of a call of a model or a tool", "by itself", "hitl.run adds", "a server adds"]
     rows = [
-        [camp, *(f"{cost[way]:.2f} ms" for way in ("alone", "hitl.run", "served"))] for camp, cost in measured.items()
+        [framework, *(f"{cost[way]:.2f} ms" for way in ("alone", "hitl.run", "served"))]
+        for framework, cost in measured.items()
     ]
     return Table("What an adapter costs", head, [list(row) for row in rows])
 
@@ -112,14 +113,15 @@ def table(measured: dict[str, dict[str, float]]) -> Table:
 def goals(measured: dict[str, dict[str, float]]) -> list[Goal]:
     """What has to hold of each framework."""
     return [
-        Goal(f"{camp}: hitl.run, CPU of a call", GOAL_MS, "ms", cost["hitl.run"]) for camp, cost in measured.items()
+        Goal(f"{framework}: hitl.run, CPU of a call", GOAL_MS, "ms", cost["hitl.run"])
+        for framework, cost in measured.items()
     ]
 
 
 def main() -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--camp", choices=CAMPS, action="append", help="only this framework; may be given again")
+    parser.add_argument("--framework", choices=FRAMEWORKS, action="append", help="only this; may be given again")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--calls", type=int, default=20, help="of the tool, in a turn")
     parser.add_argument("--debug-build", action="store_true", help="measure a debug build too, which is slower")
@@ -127,7 +129,7 @@ def main() -> None:
     if not options.debug_build:
         machine.refuse_debug_build()
     load = machine.load_average()
-    measured = {camp: measure(camp, options.rounds, options.calls) for camp in options.camp or here()}
+    measured = {name: measure(name, options.rounds, options.calls) for name in options.framework or here()}
     print(table(measured).text())
     print()
     for goal in goals(measured):

@@ -34,7 +34,7 @@ ENVIRONMENTS = ROOT / "target" / "frameworks"
 SHARED_GROUPS = ("dev", "example", "wheel")
 """Groups that are no framework's."""
 
-CAMPS = ROOT / "tests" / "python" / "behaviours" / "frameworks"
+FRAMEWORKS = ROOT / "tests" / "python" / "behaviours" / "frameworks"
 """Whose agents the common proof is about, by framework: an extra that is none has none."""
 
 OLDEST = "oldest-"
@@ -56,7 +56,7 @@ def oldest() -> dict[str, list[str]]:
     found = {}
     for extra, lines in extras.items():
         name = extra.replace("-", "_")
-        if (CAMPS / f"{name}.py").exists():
+        if (FRAMEWORKS / f"{name}.py").exists():
             own = [re.sub(r">=([^,]+).*", r"==\1", line) for line in lines]
             # What a framework pins besides goes with each of its versions.
             beside = [line for line in groups().get(name, ()) if _name_of(line) not in {_name_of(each) for each in own}]

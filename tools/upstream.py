@@ -157,7 +157,7 @@ def start(suite: Suite, *arguments: str) -> subprocess.Popen[bytes]:
     paths = [suite.root, HERE, ROOT / "python"]
     environment = {
         **os.environ,
-        "HITL_UPSTREAM_CAMP": suite.name,
+        "HITL_UPSTREAM_FRAMEWORK": suite.name,
         "HITL_UPSTREAM_LEFT_OUT": json.dumps([] if is_full else left + alone),
         "HITL_UPSTREAM_ALONE": json.dumps(alone),
         "HITL_UPSTREAM_RESULTS": str(results(suite)),

@@ -18,7 +18,7 @@ from hitl.middleware import Command, HumanInTheLoopMiddleware, ToolCallAgent
 from hitl.testing import ScriptedChatClient
 from tests.python.behaviours.faces.every import FACES
 from tests.python.behaviours.faces.face import Face
-from tests.python.behaviours.faces.frameworks import CampFace
+from tests.python.behaviours.faces.frameworks import FrameworkFace
 from tests.python.behaviours.faces.hooks import Gate
 from tests.python.behaviours.ledger import Ledger
 from tests.python.behaviours.scenes import DONE, Scene, call, calls, charge
@@ -28,7 +28,7 @@ APPROVE = Decision.approve()
 
 def faces(*numbers: int, without: tuple[str, ...] = ()) -> pytest.MarkDecorator:
     """The faces that can express all of these behaviours. Agents of other frameworks are runs, which are among them."""
-    ours = [face for face in FACES if not issubclass(face, CampFace)]
+    ours = [face for face in FACES if not issubclass(face, FrameworkFace)]
     chosen = [face for face in ours if face.name not in without and not any(map(face.reason, numbers))]
     return pytest.mark.parametrize("face", chosen, indirect=True, ids=[face.name for face in chosen])
 

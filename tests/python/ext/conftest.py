@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.python.ext.proof import CAMPS, Ledger
+from tests.python.ext.proof import FRAMEWORKS, Ledger
 from tests.python.support.frameworks import ELSEWHERE
 from tests.python.support.served import Served
 
@@ -54,8 +54,8 @@ def _another_thread() -> Iterator[None]:
     thread.join()
 
 
-@pytest.fixture(scope="module", params=[name for name in CAMPS if name not in ELSEWHERE])
-def camp(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(scope="module", params=[name for name in FRAMEWORKS if name not in ELSEWHERE])
+def framework(request: pytest.FixtureRequest) -> str:
     """Which framework."""
     name: str = request.param
     return name
@@ -73,19 +73,21 @@ def ledger(tmp_path_factory: pytest.TempPathFactory) -> Ledger:
 
 
 @pytest.fixture(scope="module")
-def served(camp: str, isolation: str, ledger: Ledger, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+def served(
+    framework: str, isolation: str, ledger: Ledger, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
     with ExitStack() as stack:
-        store = f"sqlite:{tmp_path_factory.mktemp(f'{camp}-{isolation}') / 'hitl.db'}"
-        yield stack.enter_context(serve(camp, isolation, ledger.path, store))
+        store = f"sqlite:{tmp_path_factory.mktemp(f'{framework}-{isolation}') / 'hitl.db'}"
+        yield stack.enter_context(serve(framework, isolation, ledger.path, store))
 
 
 def serve(
-    camp: str, isolation: str, ledger: Path, store: str, *, agents: dict[str, str] = CAMPS, **environment: str
+    framework: str, isolation: str, ledger: Path, store: str, *, agents: dict[str, str] = FRAMEWORKS, **environment: str
 ) -> Served:
     rules = ledger.with_suffix(".toml")
     rules.write_text(RULES)
     return Served(
-        agents[camp],
+        agents[framework],
         store=store,
         isolation=isolation,
         policy=rules,

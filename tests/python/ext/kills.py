@@ -13,7 +13,7 @@ from tests.python.support.waiting import eventually
 YES = {"type": "approve"}
 
 
-def kill_and_go_on(camp: str, isolation: str, ledger: Ledger, shelf: str | None, store: str) -> None:
+def kill_and_go_on(framework: str, isolation: str, ledger: Ledger, shelf: str | None, store: str) -> None:
     """SIGKILL while one turn waits, one is in a call of its model, one in a tool and one in an approved tool.
 
     With ``shelf``, the URL of an MCP server, also while one waits whether it may call that, and one is in the middle of
@@ -26,7 +26,7 @@ def kill_and_go_on(camp: str, isolation: str, ledger: Ledger, shelf: str | None,
     with ExitStack() as stack:
         gates = [stack.enter_context(Gate()) for _ in range(4)]
         model, tool, gated, on_shelf = (gate.port for gate in gates)
-        server = stack.enter_context(serve(camp, isolation, ledger.path, store, **environment))
+        server = stack.enter_context(serve(framework, isolation, ledger.path, store, **environment))
         api = server.api
         waiting, _ = asked(api, script([("list_files", {"folder": "."}), ("delete_file", {"path": "a"})]), 1)
         in_approved, session = asked(api, script([("hold_gated", {"port": gated})]), 1)
@@ -45,7 +45,7 @@ def kill_and_go_on(camp: str, isolation: str, ledger: Ledger, shelf: str | None,
             gates[3].wait_for_arrival()
         server.kill()
 
-        server = stack.enter_context(serve(camp, isolation, ledger.path, store, **environment))
+        server = stack.enter_context(serve(framework, isolation, ledger.path, store, **environment))
         api = server.api
         if shelf is not None:
             gates[3].wait_for_arrival()  # by whoever is connected now; for the first nobody waits any more

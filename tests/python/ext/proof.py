@@ -28,7 +28,7 @@ from hitl import TransientError
 from tests.python.support.api import Api, Json, ok
 from tests.python.support.waiting import eventually
 
-CAMPS = {
+FRAMEWORKS = {
     "pydantic_ai": "tests.python.ext.pydantic_ai_agent:agent",
     "strands": "tests.python.ext.strands_agent:agent",
     "openai_agents": "tests.python.ext.openai_agents_agent:agent",
@@ -39,15 +39,15 @@ CAMPS = {
 WITHOUT_SERVERS = {"langgraph"}
 """Frameworks that speak to MCP servers in no environment but one of their own: `test_langchain_mcp.py`."""
 
-SUSPENDING = CAMPS | {"langgraph": "tests.python.ext.langgraph_agent:suspending"}
+SUSPENDING = FRAMEWORKS | {"langgraph": "tests.python.ext.langgraph_agent:suspending"}
 """The same, where a turn is suspended while their model is away."""
 
-REJECTED = dict.fromkeys(CAMPS, "User rejected delete_file: keep it") | {
+REJECTED = dict.fromkeys(FRAMEWORKS, "User rejected delete_file: keep it") | {
     "langgraph": "User rejected the tool call for `delete_file` with reason: keep it",
 }
 """What the model is told of a call that was rejected because of `keep it`, in the framework's words."""
 
-EDITED = dict.fromkeys(CAMPS, '[A person changed the arguments of this call to {"path":"other"}]') | {
+EDITED = dict.fromkeys(FRAMEWORKS, '[A person changed the arguments of this call to {"path":"other"}]') | {
     "langgraph": 'Executed instead: delete_file with arguments {"path": "other"}.',
 }
 """What it is told of a call whose path a person changed to `other`."""

@@ -53,7 +53,7 @@ def test_two_gated_calls_are_answered_one_by_one_and_each_runs_when_it_is_answer
 
 
 def test_an_edit_runs_with_the_arguments_of_the_person_and_the_model_is_told(
-    api: Api, camp: str, ledger: Ledger
+    api: Api, framework: str, ledger: Ledger
 ) -> None:
     before = ledger.counts
     session_id, session = asked(api, script([A]), 1)
@@ -63,15 +63,15 @@ def test_an_edit_runs_with_the_arguments_of_the_person_and_the_model_is_told(
     assert results(session) == ["deleted other"]
     assert ledger.since(before) == {"model": 2, "delete other": 1}
     told = [message.get("content") or "" for message in ok(api.get(f"/sessions/{session_id}/messages"))]
-    assert any(EDITED[camp] in each for each in told)
+    assert any(EDITED[framework] in each for each in told)
 
 
-def test_a_rejected_call_does_not_run_and_the_model_is_told_why(api: Api, camp: str, ledger: Ledger) -> None:
+def test_a_rejected_call_does_not_run_and_the_model_is_told_why(api: Api, framework: str, ledger: Ledger) -> None:
     before = ledger.counts
     session_id, session = asked(api, script([A, B]), 2)
     session = answer(api, session_id, approval_of(session, path="a"), {"type": "reject", "reason": "keep it"}, 1)
     session = answer(api, session_id, approval_of(session, path="b"), YES)
-    assert results(session) == [REJECTED[camp], "deleted b"]
+    assert results(session) == [REJECTED[framework], "deleted b"]
     assert ledger.since(before) == {"model": 2, "delete b": 1}
 
 
@@ -191,9 +191,9 @@ def test_who_is_asked_sees_where_a_tool_is_from_and_what_is_known_of_it(api: Api
 
 
 @pytest.fixture(scope="module")
-def shelf(camp: str, ledger: Ledger, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str | None]:
+def shelf(framework: str, ledger: Ledger, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str | None]:
     """The URL of an MCP server; None for the framework that has none here."""
-    if camp in WITHOUT_SERVERS:
+    if framework in WITHOUT_SERVERS:
         yield None
         return
     place = tmp_path_factory.mktemp("shelf") / "url"
@@ -202,6 +202,6 @@ def shelf(camp: str, ledger: Ledger, tmp_path_factory: pytest.TempPathFactory) -
 
 
 def test_each_finished_call_is_made_once_whatever_is_killed(
-    camp: str, isolation: str, ledger: Ledger, shelf: str | None, tmp_path: Path
+    framework: str, isolation: str, ledger: Ledger, shelf: str | None, tmp_path: Path
 ) -> None:
-    kill_and_go_on(camp, isolation, ledger, shelf, f"sqlite:{tmp_path / 'hitl.db'}")
+    kill_and_go_on(framework, isolation, ledger, shelf, f"sqlite:{tmp_path / 'hitl.db'}")

@@ -13,22 +13,22 @@ import hitl
 from hitl.testing import HitlServer
 from tests.python.behaviours.ledger import Ledger
 from tests.python.behaviours.scenes import DONE, Scene, calls, charge
-from tests.python.ext.proof import CAMPS
+from tests.python.ext.proof import FRAMEWORKS
 from tests.python.support.frameworks import ELSEWHERE
 
-LIMITS = dict.fromkeys(CAMPS, 5_000) | {"langgraph": 15_000}
+LIMITS = dict.fromkeys(FRAMEWORKS, 5_000) | {"langgraph": 15_000}
 """In bytes, with two calls that wait."""
 
 
-@pytest.mark.parametrize("camp", [name for name in CAMPS if name not in ELSEWHERE])
-def test_a_state_with_two_calls_that_wait_is_small(camp: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("framework", [name for name in FRAMEWORKS if name not in ELSEWHERE])
+def test_a_state_with_two_calls_that_wait_is_small(framework: str, tmp_path: Path) -> None:
     scene = Scene([calls(charge(1), charge(2)), DONE], gated=["charge"])
-    agent, requests = import_module(f"tests.python.behaviours.frameworks.{camp}").agent_of(scene, Ledger(tmp_path))
+    agent, requests = import_module(f"tests.python.behaviours.frameworks.{framework}").agent_of(scene, Ledger(tmp_path))
     result = hitl.run_sync(agent, "pay")
     assert result.status == "interrupted"
     assert len(result.interrupts) == 2
     beyond = len(result.state.to_string()) - len(json.dumps(requests[-1]))
-    assert beyond <= LIMITS[camp]
+    assert beyond <= LIMITS[framework]
 
 
 LARGE = "n" * 100_000
@@ -58,9 +58,9 @@ def with_state_of_strands() -> Any:
     return agent
 
 
-@pytest.mark.parametrize("camp", [name for name in ("langgraph", "strands") if name not in ELSEWHERE])
-def test_a_session_has_the_last_state_and_none_of_those_before(camp: str, hitl_server: HitlServer) -> None:
-    server = hitl_server({"langgraph": with_state_of_langgraph, "strands": with_state_of_strands}[camp])
+@pytest.mark.parametrize("framework", [name for name in ("langgraph", "strands") if name not in ELSEWHERE])
+def test_a_session_has_the_last_state_and_none_of_those_before(framework: str, hitl_server: HitlServer) -> None:
+    server = hitl_server({"langgraph": with_state_of_langgraph, "strands": with_state_of_strands}[framework])
     session = server.create_session()
     sizes, said = [], []
     for _ in range(4):

@@ -14,7 +14,7 @@ from hitl.agents import abandoned
 from hitl.driver.shapes import LoadedAgent, as_agent
 from tests.python.ext.conftest import serve
 from tests.python.ext.proof import (
-    CAMPS,
+    FRAMEWORKS,
     GIVEN_UP,
     SUSPENDING,
     Ledger,
@@ -34,9 +34,11 @@ YES = {"type": "approve"}
 
 
 @pytest.fixture(scope="module")
-def served(camp: str, isolation: str, ledger: Ledger, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    store = f"sqlite:{tmp_path_factory.mktemp(f'told-{camp}-{isolation}') / 'hitl.db'}"
-    with serve(camp, isolation, ledger.path, store, agents=SUSPENDING) as server:
+def served(
+    framework: str, isolation: str, ledger: Ledger, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    store = f"sqlite:{tmp_path_factory.mktemp(f'told-{framework}-{isolation}') / 'hitl.db'}"
+    with serve(framework, isolation, ledger.path, store, agents=SUSPENDING) as server:
         yield server
 
 
@@ -99,9 +101,9 @@ def test_what_an_agent_did_that_a_tool_calls_is_told_where_that_came_to_no_end(a
 
 
 @pytest.fixture
-def loaded(camp: str) -> LoadedAgent:
+def loaded(framework: str) -> LoadedAgent:
     """The agent, in this process."""
-    module, _, name = CAMPS[camp].partition(":")
+    module, _, name = FRAMEWORKS[framework].partition(":")
     return as_agent(getattr(import_module(module), name))
 
 

@@ -17,12 +17,12 @@ Results = dict[str, dict[str, Any]]
 """What came of the samples, by name."""
 
 
-def run(camp: str, samples: str, written: Path, *, left_out: str = "", alone: str = "") -> Results:
+def run(framework: str, samples: str, written: Path, *, left_out: str = "", alone: str = "") -> Results:
     """Run a file of samples from twenty prefixes of each journal; ``written``: where the plugin is to write."""
     paths = [upstream.HERE, upstream.ROOT / "python"]
     environment = {
         **os.environ,
-        "HITL_UPSTREAM_CAMP": camp,
+        "HITL_UPSTREAM_FRAMEWORK": framework,
         "HITL_UPSTREAM_PREFIXES": "20",
         "HITL_UPSTREAM_LEFT_OUT": json.dumps([f"{samples}::{left_out}"]),
         "HITL_UPSTREAM_ALONE": json.dumps([f"{samples}::{alone}"]),

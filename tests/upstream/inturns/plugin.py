@@ -30,7 +30,7 @@ class Result:
 
 @dataclass
 class _Runs:
-    camp: Any
+    framework: Any
     limit: int | None
     alone: set[str]
     """Tests that run without a turn."""
@@ -45,10 +45,10 @@ def pytest_configure(config: pytest.Config) -> None:
     global _runs
     limit = None if os.environ.get("HITL_TEST_FULL") else int(os.environ.get("HITL_UPSTREAM_PREFIXES", "5"))
     alone = set(json.loads(os.environ.get("HITL_UPSTREAM_ALONE", "[]")))
-    _runs = _Runs(importlib.import_module(f"inturns.{os.environ['HITL_UPSTREAM_CAMP']}"), limit, alone)
+    _runs = _Runs(importlib.import_module(f"inturns.{os.environ['HITL_UPSTREAM_FRAMEWORK']}"), limit, alone)
     config.addinivalue_line("markers", "asyncio: as the suites mark what is async")
-    world.install(_runs.camp)
-    _runs.camp.install()
+    world.install(_runs.framework)
+    _runs.framework.install()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -66,7 +66,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool:
         turns.run_alone(pyfuncitem.obj, arguments)
         return True
     world.forget()
-    with _runs.camp.person() as answers:
+    with _runs.framework.person() as answers:
         turns.run(pyfuncitem.obj, arguments, answers, _runs.prefix)
     return True
 

@@ -12,7 +12,7 @@ from tests.python.behaviours.faces.run import AgentOfScene, RunConversation, Run
 from tests.python.behaviours.scenes import Scene
 
 
-class CampConversation(RunConversation):
+class FrameworkConversation(RunConversation):
     @staticmethod
     def shown(one: Interrupt) -> Waiting:
         """A question of a framework has what it tells an approver beside it in what it shows."""
@@ -23,10 +23,10 @@ class CampConversation(RunConversation):
         return Waiting(one.id, None, dict(payload), one.agent, one.metadata or beside)
 
 
-class CampFace(RunFace):
+class FrameworkFace(RunFace):
     """A framework's module is imported when an agent of its is wanted: not each is in every environment."""
 
-    conversation = CampConversation
+    conversation = FrameworkConversation
     refuses_shared_ids = False
 
     @classmethod
@@ -45,7 +45,7 @@ class CampFace(RunFace):
         return message or f"User rejected {tool}" + (f": {reason}" if reason else "")
 
 
-class PydanticAIFace(CampFace):
+class PydanticAIFace(FrameworkFace):
     name = "pydantic_ai"
     title = "pydantic-ai"
     step_limit = 50
@@ -62,7 +62,7 @@ class PydanticAIFace(CampFace):
         return value if isinstance(value, str) else "" if value is None else json.dumps(value)
 
 
-class OpenAIAgentsFace(CampFace):
+class OpenAIAgentsFace(FrameworkFace):
     name = "openai_agents"
     title = "OpenAI Agents"
     out_of_steps = ("MaxTurnsExceeded",)
@@ -79,7 +79,7 @@ _REPLACED = (
 )
 
 
-class LangGraphFace(CampFace):
+class LangGraphFace(FrameworkFace):
     name = "langgraph"
     title = "LangGraph"
     refuses_used_ids = False
@@ -107,7 +107,7 @@ class LangGraphFace(CampFace):
         return [f"{_REPLACED} {said}\n\nTool response:\n{result}"]
 
 
-class StrandsFace(CampFace):
+class StrandsFace(FrameworkFace):
     name = "strands"
     title = "Strands"
     cannot = {
