@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.python.ext.proof import FRAMEWORKS, Ledger
+from tests.python.support.api import Api
 from tests.python.support.frameworks import ELSEWHERE
 from tests.python.support.served import Served
 
@@ -79,6 +80,11 @@ def served(
     with ExitStack() as stack:
         store = f"sqlite:{tmp_path_factory.mktemp(f'{framework}-{isolation}') / 'hitl.db'}"
         yield stack.enter_context(serve(framework, isolation, ledger.path, store))
+
+
+@pytest.fixture
+def api(served: Served) -> Api:
+    return served.api
 
 
 def serve(

@@ -5,12 +5,10 @@ from __future__ import annotations
 from contextlib import ExitStack
 
 from tests.python.ext.conftest import serve
-from tests.python.ext.proof import Ledger, answer, approval_of, asked, is_at_rest, results, script
+from tests.python.ext.proof import LIST, YES, A, Ledger, answer, approval_of, asked, is_at_rest, results, script
 from tests.python.support.api import Json, ok
 from tests.python.support.gate import Gate
 from tests.python.support.waiting import eventually
-
-YES = {"type": "approve"}
 
 
 def kill_and_go_on(framework: str, isolation: str, ledger: Ledger, shelf: str | None, store: str) -> None:
@@ -28,7 +26,7 @@ def kill_and_go_on(framework: str, isolation: str, ledger: Ledger, shelf: str | 
         model, tool, gated, on_shelf = (gate.port for gate in gates)
         server = stack.enter_context(serve(framework, isolation, ledger.path, store, **environment))
         api = server.api
-        waiting, _ = asked(api, script([("list_files", {"folder": "."}), ("delete_file", {"path": "a"})]), 1)
+        waiting, _ = asked(api, script([LIST, A]), 1)
         in_approved, session = asked(api, script([("hold_gated", {"port": gated})]), 1)
         ok(api.resume(in_approved, approval_of(session, port=gated), YES))
         in_model, in_tool, in_call = api.create(), api.create(), api.create()

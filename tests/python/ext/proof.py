@@ -69,6 +69,12 @@ GIVEN_UP: Any = {
 
 Round = list[tuple[str, Json]]
 
+A, B = ("delete_file", {"path": "a"}), ("delete_file", {"path": "b"})
+LIST = ("list_files", {"folder": "."})
+"""Calls of its tools."""
+
+YES = {"type": "approve"}
+
 
 def script(*rounds: Round, **more: Any) -> str:
     """A message. `hold_model`: the port at which the first call of the model stays at work; `away`: whether the model

@@ -10,8 +10,12 @@ import pytest
 from tests.python.ext.kills import kill_and_go_on
 from tests.python.ext.proof import (
     EDITED,
+    LIST,
     REJECTED,
     WITHOUT_SERVERS,
+    YES,
+    A,
+    B,
     Ledger,
     answer,
     approval_of,
@@ -24,17 +28,7 @@ from tests.python.ext.proof import (
 from tests.python.support.api import Api, ok, problem
 from tests.python.support.event_stream import listen
 from tests.python.support.mcp_over_http import mcp_over_http
-from tests.python.support.served import Served
 from tests.python.support.waiting import eventually
-
-A, B = ("delete_file", {"path": "a"}), ("delete_file", {"path": "b"})
-LIST = ("list_files", {"folder": "."})
-YES = {"type": "approve"}
-
-
-@pytest.fixture
-def api(served: Served) -> Api:
-    return served.api
 
 
 def test_two_gated_calls_are_answered_one_by_one_and_each_runs_when_it_is_answered(api: Api, ledger: Ledger) -> None:

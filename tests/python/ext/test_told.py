@@ -16,7 +16,11 @@ from tests.python.ext.conftest import serve
 from tests.python.ext.proof import (
     FRAMEWORKS,
     GIVEN_UP,
+    LIST,
     SUSPENDING,
+    YES,
+    A,
+    B,
     Ledger,
     answer,
     approval_of,
@@ -28,10 +32,6 @@ from tests.python.support.api import Api, Json, ok
 from tests.python.support.local import LocalTurn
 from tests.python.support.served import Served
 
-A, B = ("delete_file", {"path": "a"}), ("delete_file", {"path": "b"})
-LIST = ("list_files", {"folder": "."})
-YES = {"type": "approve"}
-
 
 @pytest.fixture(scope="module")
 def served(
@@ -40,11 +40,6 @@ def served(
     store = f"sqlite:{tmp_path_factory.mktemp(f'told-{framework}-{isolation}') / 'hitl.db'}"
     with serve(framework, isolation, ledger.path, store, agents=SUSPENDING) as server:
         yield server
-
-
-@pytest.fixture
-def api(served: Served) -> Api:
-    return served.api
 
 
 def suspended(api: Api, message: str, *decisions: tuple[str, Json]) -> str:
