@@ -75,37 +75,33 @@ def _all_sets(**options: Any) -> Tool[..., Any]:
     return act
 
 
-ALL = {
-    "names": NAMES,
-    "days": ["2024-02-29", "2023-01-01", "2024-01-01"],
-    "sizes": ["small", "large"],
-    "numbers": [100, 8, 1, 9],
-    "by_name": {"z": NAMES, "a": ["y", "x"]},
-    "by_number": {"10": [NAMES], "9": [["b", "a"]]},
-    "nested": [["d", "c"], ["b", "a"], ["c", "a"]],
-    "pairs": [{"names": NAMES, "at": 1}, {"names": ["b", "a"]}],
-    "holder": {"labels": [{"text": "z", "tags": NAMES}, {"text": "y", "tags": ["b", "a"]}], "the names": NAMES},
-    "mixed": ["x", 1, "a", 20],
-    "order": NAMES,
+SETS: dict[str, tuple[Any, Any]] = {
+    "names": (NAMES, ORDERED),
+    "days": (["2024-02-29", "2023-01-01", "2024-01-01"], ["2023-01-01", "2024-01-01", "2024-02-29"]),
+    "sizes": (["small", "large"], ["large", "small"]),
+    "numbers": ([100, 8, 1, 9], [1, 8, 9, 100]),
+    "by_name": ({"z": NAMES, "a": ["y", "x"]}, {"z": ORDERED, "a": ["x", "y"]}),
+    "by_number": ({"10": [NAMES], "9": [["b", "a"]]}, {"10": [ORDERED], "9": [["a", "b"]]}),
+    "nested": ([["d", "c"], ["b", "a"], ["c", "a"]], [["a", "b"], ["a", "c"], ["c", "d"]]),
+    "pairs": (
+        [{"names": NAMES, "at": 1}, {"names": ["b", "a"]}],
+        [{"names": ORDERED, "at": 1}, {"names": ["a", "b"], "at": 0}],
+    ),
+    "holder": (
+        {"labels": [{"text": "z", "tags": NAMES}, {"text": "y", "tags": ["b", "a"]}], "the names": NAMES},
+        {
+            "labels": [{"text": "y", "tags": ["a", "b"]}, {"text": "z", "tags": ORDERED}],
+            "the names": ORDERED,
+            "all": ["all", *ORDERED],
+        },
+    ),
+    "mixed": (["x", 1, "a", 20], ["a", "x", 1, 20]),
+    "order": (NAMES, NAMES),
 }
+"""Of each parameter what a model gives, and what people are shown."""
 
-SHOWN = {
-    "names": ORDERED,
-    "days": ["2023-01-01", "2024-01-01", "2024-02-29"],
-    "sizes": ["large", "small"],
-    "numbers": [1, 8, 9, 100],
-    "by_name": {"z": ORDERED, "a": ["x", "y"]},
-    "by_number": {"10": [ORDERED], "9": [["a", "b"]]},
-    "nested": [["a", "b"], ["a", "c"], ["c", "d"]],
-    "pairs": [{"names": ORDERED, "at": 1}, {"names": ["a", "b"], "at": 0}],
-    "holder": {
-        "labels": [{"text": "y", "tags": ["a", "b"]}, {"text": "z", "tags": ORDERED}],
-        "the names": ORDERED,
-        "all": ["all", *ORDERED],
-    },
-    "mixed": ["a", "x", 1, 20],
-    "order": NAMES,
-}
+ALL: dict[str, Any] = {name: given for name, (given, _) in SETS.items()}
+SHOWN: dict[str, Any] = {name: shown for name, (_, shown) in SETS.items()}
 
 
 def agent_with(made: Tool[..., Any], args: dict[str, Any]) -> ReActAgent:
@@ -125,8 +121,8 @@ def test_sets_in_a_model_in_place_of_hints_are_in_order() -> None:
     @tool(schema=Holder)
     async def act(labels: set[Label], given: set[str]) -> None: ...
 
-    assert act.check(ALL["holder"]).json["the names"] == ORDERED  # type: ignore[arg-type]
-    assert act.check(ALL["holder"]).json["labels"] == SHOWN["holder"]["labels"]  # type: ignore[arg-type, index, call-overload]
+    assert act.check(ALL["holder"]).json["the names"] == ORDERED
+    assert act.check(ALL["holder"]).json["labels"] == SHOWN["holder"]["labels"]
 
 
 def test_an_author_who_writes_a_set_by_a_serializer_has_the_order() -> None:
@@ -208,7 +204,7 @@ async def test_an_edit_may_give_a_set_in_any_order(patch: dict[str, Any], questi
     while result.interrupts:
         (interrupt,) = result.interrupts
         assert result.state is not None
-        shown = {**SHOWN, "holder": {**SHOWN["holder"]}} | patch  # type: ignore[dict-item]
+        shown = {**SHOWN, "holder": {**SHOWN["holder"]}} | patch
         state = result.state.approve(interrupt) if asked else result.state.edit(interrupt, shown)
         result = await hitl.run(agent, state)
         asked += 1

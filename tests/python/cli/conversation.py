@@ -24,6 +24,11 @@ def asks(*payloads: dict[str, Any], **members: Any) -> Agent:
     return agent
 
 
+async def in_capitals(turn: Turn) -> str:
+    """An agent that says what it was told."""
+    return turn.text.upper()
+
+
 def answers_sent(server: FakeServer) -> list[Any]:
     return [request.body["value"] for request in server.sent("POST", "/resume")]
 

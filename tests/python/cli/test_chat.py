@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.python.cli.conversation import APPROVAL, Open, Serve, answers_sent, asks, leave, start_turn
+from tests.python.cli.conversation import APPROVAL, Open, Serve, answers_sent, asks, in_capitals, leave, start_turn
 from tests.python.cli.terminal import CTRL_C, DOWN, ENTER, SPACE, UP
 from tests.python.client.fake_server import Turn, problem
 
@@ -46,10 +46,7 @@ def test_a_response_streams_and_is_not_said_twice(serve: Serve, terminal: Open) 
 
 
 def test_a_response_that_was_not_streamed_is_printed(serve: Serve, terminal: Open) -> None:
-    async def agent(turn: Turn) -> str:
-        return turn.text.upper()
-
-    chat = terminal("chat", serve(agent).url)
+    chat = terminal("chat", serve(in_capitals).url)
     start_turn(chat, "one")
     chat.expect("ONE")
     start_turn(chat, "two")

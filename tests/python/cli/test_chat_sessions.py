@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from hitl.client import Client
-from tests.python.cli.conversation import APPROVAL, Open, Serve, asks, leave
+from tests.python.cli.conversation import APPROVAL, Open, Serve, asks, in_capitals, leave
 from tests.python.cli.terminal import CTRL_C, CTRL_D, ENTER
-from tests.python.client.fake_server import NOW, Answer, Turn
+from tests.python.client.fake_server import NOW, Answer
 
 
 def test_whoever_comes_to_a_question_is_shown_what_was_said(serve: Serve, terminal: Open) -> None:
@@ -85,10 +85,7 @@ def test_a_chat_in_which_nothing_is_said_leaves_no_session(serve: Serve, termina
 
 
 def test_a_server_that_is_away_at_the_first_message_is_waited_for(serve: Serve, terminal: Open) -> None:
-    async def agent(turn: Turn) -> str:
-        return turn.text.upper()
-
-    server = serve(agent)
+    server = serve(in_capitals)
     chat = terminal("chat", server.url)
     chat.expect("> ")
     server.stop()
@@ -100,10 +97,7 @@ def test_a_server_that_is_away_at_the_first_message_is_waited_for(serve: Serve, 
 
 
 def test_a_session_of_which_the_reply_was_lost_is_asked_for_under_the_same_key(serve: Serve, terminal: Open) -> None:
-    async def agent(turn: Turn) -> str:
-        return turn.text.upper()
-
-    server = serve(agent)
+    server = serve(in_capitals)
     chat = terminal("chat", server.url)
     chat.expect("> ")
     server.replies_to_lose = 1
