@@ -17,7 +17,8 @@ from strands.middleware import ExecuteToolStage, InvokeModelStage
 from strands.types._events import ToolInterruptEvent
 
 from hitl.ext.strands import asking, copies, serving, steps
-from hitl.ext.strands.turns import InTurn, in_turn_of, is_in_turn, know
+from hitl.ext.strands.turns import InTurn, in_turn_of, know
+from hitl.ext.turns import is_in_turn
 from hitl.turn.places import place_var
 from hitl.turn.runtime import current_turn
 from hitl.turn.schedule import is_counted

@@ -22,7 +22,8 @@ from hitl.ext.strands import tracing
 from hitl.ext.strands.hooks import TurnHooks, let_approve
 from hitl.ext.strands.state import TurnState
 from hitl.ext.strands.steps import call_tool, invoke_model
-from hitl.ext.strands.turns import InTurn, in_turn_at_work, in_turn_of, is_in_turn, know, may_pass
+from hitl.ext.strands.turns import InTurn, in_turn_at_work, in_turn_of, know, may_pass
+from hitl.ext.turns import is_in_turn
 from hitl.turn.retrying import Retries
 from hitl.turn.runtime import current_turn
 

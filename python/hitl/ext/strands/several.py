@@ -20,7 +20,8 @@ from strands.multiagent.swarm import Swarm, SwarmState
 from hitl.ext.strands.copies import UNNAMED, copy_for, name_of
 from hitl.ext.strands.handoffs import HANDOFF, handoff_of
 from hitl.ext.strands.hooks import TurnHooks
-from hitl.ext.strands.turns import InTurn, is_in_turn, know
+from hitl.ext.strands.turns import InTurn, know
+from hitl.ext.turns import is_in_turn
 from hitl.turn.runtime import Turn
 
 T = TypeVar("T")

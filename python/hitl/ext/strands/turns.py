@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,6 +14,7 @@ from strands.types.content import Message
 from strands.types.exceptions import ModelThrottledException
 
 from hitl.ext.gating import GateOptions
+from hitl.ext.turns import is_in_turn
 from hitl.turn.places import place_var
 from hitl.turn.retrying import Retries, is_transient
 from hitl.turn.runtime import Turn, agent_name
@@ -138,18 +138,6 @@ def in_turn_of(agent: Any) -> InTurn | None:
     place = place_var.get()
     known = _known.get(agent)
     return known if known is not None and place is not None and place.turn is known.turn and is_in_turn() else None
-
-
-def is_in_turn() -> bool:
-    """Whether this code is a turn's and can make steps. A run in a loop of its own cannot, as ``agent(...)`` in a tool
-    is one: it is part of the step that the tool is."""
-    place = place_var.get()
-    if place is None:
-        return False
-    try:
-        return asyncio.get_running_loop() is place.turn.loop
-    except RuntimeError:  # a thread, for example of a plain tool
-        return False
 
 
 def may_pass(error: Exception) -> bool | float:
