@@ -9,7 +9,7 @@ import threading
 from typing import Any, Protocol
 
 from hitl.messages import ChatMessage
-from hitl.models import ChatClient, Delta, ModelRequest
+from hitl.models import ChatClient, Delta, ModelReply, ModelRequest
 
 
 class Preparable(ChatClient, Protocol):
@@ -25,6 +25,20 @@ def request(*messages: ChatMessage, deltas: list[Delta] | None = None, **fields:
         on_delta=None if deltas is None else deltas.append,
         **fields,
     )
+
+
+def check_hello(reply: ModelReply, deltas: list[Delta], *, streamed: bool) -> None:
+    """What every client makes of a provider's words of the same: a greeting in three pieces, and what it cost."""
+    assert reply.message == ChatMessage.assistant_message(content="Hello, wörld")
+    assert reply.finish_reason == "stop"
+    assert reply.usage == {
+        "input_tokens": 11,
+        "output_tokens": 7,
+        "total_tokens": 18,
+        "cached_tokens": 4,
+        "reasoning_tokens": 2,
+    }
+    assert deltas == ([{"content": "Hello"}, {"content": ", wör"}, {"content": "ld"}] if streamed else [])
 
 
 def prepare_without_a_thread(client: Preparable) -> None:

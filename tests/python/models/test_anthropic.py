@@ -18,7 +18,7 @@ from hitl.models.anthropic_messages import MOST_TOKENS
 from hitl.models.anthropic_wire import MessageBuilder, conversation_to_wire
 from hitl.models.provider import ModelNotConfigured
 from hitl.models.replies import IncompleteReply
-from tests.python.models.asking import ask_in_a_child, prepare_without_a_thread, request
+from tests.python.models.asking import ask_in_a_child, check_hello, prepare_without_a_thread, request
 from tests.python.support.anthropic_api import (
     AnthropicServer,
     Reply,
@@ -63,17 +63,8 @@ async def test_text_and_usage_arrive_streamed_or_not(server: AnthropicServer, co
     server.replies = [Reply([text("Hello, wörld")])]
     deltas: list[Delta] = []
     reply = await connect(stream=streamed).complete(request(deltas=deltas))
-    assert reply.message == ChatMessage.assistant_message(content="Hello, wörld")
-    assert reply.finish_reason == "stop"
     # What a cache has read or keeps is input too, as with the other providers.
-    assert reply.usage == {
-        "input_tokens": 11,
-        "output_tokens": 7,
-        "total_tokens": 18,
-        "cached_tokens": 4,
-        "reasoning_tokens": 2,
-    }
-    assert deltas == ([{"content": "Hello"}, {"content": ", wör"}, {"content": "ld"}] if streamed else [])
+    check_hello(reply, deltas, streamed=streamed)
     body = server.received[0].body
     assert (body["model"], body["max_tokens"], body.get("stream", False)) == ("test-model", MOST_TOKENS, streamed)
 

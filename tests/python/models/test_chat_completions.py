@@ -24,7 +24,7 @@ from hitl.models.chat_completions import _is_openai
 from hitl.models.provider import ModelNotConfigured
 from hitl.models.replies import IncompleteReply
 from hitl.models.wire import settings_to_wire
-from tests.python.models.asking import ask_in_a_child, prepare_without_a_thread, request
+from tests.python.models.asking import ask_in_a_child, check_hello, prepare_without_a_thread, request
 from tests.python.support.chat_completions import API_KEY, ChatCompletionsServer, Chunks, Failure, Reply
 from tests.python.support.local import LocalTurn
 
@@ -54,16 +54,7 @@ async def test_text_and_usage_arrive_streamed_or_not(
     server.replies = [Reply("Hello, wörld")]
     deltas: list[Delta] = []
     reply = await client.complete(request(deltas=deltas if streamed else None))
-    assert reply.message == ChatMessage.assistant_message(content="Hello, wörld")
-    assert reply.finish_reason == "stop"
-    assert reply.usage == {
-        "input_tokens": 11,
-        "output_tokens": 7,
-        "total_tokens": 18,
-        "cached_tokens": 4,
-        "reasoning_tokens": 2,
-    }
-    assert deltas == ([{"content": "Hello"}, {"content": ", wör"}, {"content": "ld"}] if streamed else [])
+    check_hello(reply, deltas, streamed=streamed)
     assert server.received[0].body.get("stream", False) is streamed
 
 

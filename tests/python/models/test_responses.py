@@ -12,7 +12,7 @@ from hitl.messages import ChatMessage
 from hitl.models import Delta, InvalidSettings, ModelReply, OpenAIResponsesClient, ResponseFormat
 from hitl.models.replies import IncompleteReply
 from hitl.models.responses_wire import ResponseBuilder
-from tests.python.models.asking import request
+from tests.python.models.asking import check_hello, request
 from tests.python.support.local import LocalTurn
 from tests.python.support.model_server import API_KEY, Failure, Stream
 from tests.python.support.responses_api import Reply, ResponsesServer, call, error_event, refusal, stream, text, thought
@@ -43,16 +43,7 @@ async def test_text_and_usage_arrive_streamed_or_not_and_the_provider_keeps_noth
     server.replies = [Reply([text("Hello, wörld")])]
     deltas: list[Delta] = []
     reply = await client.complete(request(deltas=deltas if streamed else None))
-    assert reply.message == ChatMessage.assistant_message(content="Hello, wörld")
-    assert reply.finish_reason == "stop"
-    assert reply.usage == {
-        "input_tokens": 11,
-        "output_tokens": 7,
-        "total_tokens": 18,
-        "cached_tokens": 4,
-        "reasoning_tokens": 2,
-    }
-    assert deltas == ([{"content": "Hello"}, {"content": ", wör"}, {"content": "ld"}] if streamed else [])
+    check_hello(reply, deltas, streamed=streamed)
     body = server.received[0].body
     assert (body["model"], body.get("stream", False), body["store"]) == ("test-model", streamed, False)
     assert body["include"] == ["reasoning.encrypted_content"]
