@@ -53,6 +53,16 @@ async def echo(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
     return reply, [*state, message, reply]
 
 
+async def first_of_two(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+    """Asks twice at once, and leaves the question that is answered later."""
+    tasks = [asyncio.ensure_future(interrupt({"type": "race", "n": number})) for number in range(2)]
+    done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+    return ChatMessage.assistant_message(content=done.pop().result()), state
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     path = tmp_path / "old.log"
@@ -100,14 +110,6 @@ class TestTurns:
         assert server.send(ChatMessage.user_message("e"), earlier).content == "1: e"
 
     def test_a_question_that_an_answer_makes_needless_is_left(self, hitl_server: HitlServer, human: Human) -> None:
-        async def first_of_two(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
-            tasks = [asyncio.ensure_future(interrupt({"type": "race", "n": number})) for number in range(2)]
-            done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in others:
-                task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
-            return ChatMessage.assistant_message(content=done.pop().result()), state
-
         human.on_type("race").answer("me")
         assert hitl_server(first_of_two).send("go").content == "me"
 
@@ -131,14 +133,6 @@ class TestAnswersThatDidNotCount:
     def test_an_answer_that_came_to_nothing_is_not_counted(
         self, hitl_server: HitlServer, human: Human, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        async def first_of_two(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
-            tasks = [asyncio.ensure_future(interrupt({"type": "race", "n": number})) for number in range(2)]
-            done, others = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in others:
-                task.cancel()
-            await asyncio.gather(*others, return_exceptions=True)
-            return ChatMessage.assistant_message(content=done.pop().result()), state
-
         human.on_type("race").answer("me").on_type("race").answer("too late")
         server = hitl_server(first_of_two)
         post = server.client.answer

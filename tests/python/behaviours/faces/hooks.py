@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import Any
 
 from hitl import Decision, NothingPending, Store, StoreError
 from hitl.agents.react import MaxStepsExceeded
 from hitl.hooks import Agent, BeforeToolCallEvent, HookProvider, HookRegistry, ToolContext, tool
 from hitl.testing import ScriptedChatClient
-from tests.python.behaviours.faces.disk import full_disk, newer_file
-from tests.python.behaviours.faces.elsewhere import Elsewhere
-from tests.python.behaviours.faces.face import Conversation, Face, Waiting
-from tests.python.behaviours.faces.native import last_request
+from tests.python.behaviours.faces.face import Face, Waiting
+from tests.python.behaviours.faces.in_a_file import InAFile
 from tests.python.behaviours.ledger import Ledger
 from tests.python.behaviours.scenes import Scene, effects, policies
 
@@ -59,8 +56,10 @@ async def whose(tool_context: ToolContext) -> str:
     return json.dumps(tool_context.invocation_state)
 
 
-class HooksConversation(Conversation):
+class HooksConversation(InAFile):
     """One agent object, which has one conversation."""
+
+    file = "sessions.db"
 
     def __init__(self, face: HooksFace, scene: Scene, store: Store | None, options: dict[str, Any]) -> None:
         self.face = face
@@ -99,22 +98,6 @@ class HooksConversation(Conversation):
 
     def look_again(self) -> None:
         self._call([])
-
-    def messages(self) -> list[dict[str, Any]]:
-        return last_request(self.client)
-
-    def in_another_process(self) -> Conversation:
-        return Elsewhere(self.face, self.scene, self.kept(), self.waiting())
-
-    def kept(self) -> dict[str, Any]:
-        return {}
-
-    def failing_store(self) -> AbstractContextManager[None]:
-        return full_disk()
-
-    def from_the_future(self) -> None:
-        newer_file(self.face.folder / "sessions.db")
-        self.face.reopen(self.scene, {})
 
     def _hear(self, **heard: Any) -> None:
         if "data" in heard:
@@ -179,4 +162,4 @@ class HooksFace(Face):
 
     @property
     def _store(self) -> Store:
-        return Store(self.folder / "sessions.db")
+        return Store(self.folder / HooksConversation.file)

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 from typing import Any, ClassVar, Literal
 
 from hitl import Decision, HitlError, InvalidAnswer, NothingPending, RunInterrupted, Store, StoreError, UnknownInterrupt
 from hitl.agents.react import MaxStepsExceeded
 from hitl.middleware import Command, HumanInTheLoopMiddleware, ToolCallAgent
 from hitl.testing import ScriptedChatClient
-from tests.python.behaviours.faces.disk import full_disk, newer_file
-from tests.python.behaviours.faces.elsewhere import Elsewhere
-from tests.python.behaviours.faces.face import Conversation, Face, Waiting
-from tests.python.behaviours.faces.native import free_tools, last_request, rejection
+from tests.python.behaviours.faces.face import Face, Waiting
+from tests.python.behaviours.faces.in_a_file import InAFile
+from tests.python.behaviours.faces.native import free_tools, rejection
 from tests.python.behaviours.ledger import Ledger
 from tests.python.behaviours.scenes import Scene, effects, policies
 
@@ -43,8 +41,11 @@ def middleware_agent(
     return ToolCallAgent(client, "scripted", tools, [gate], store, name=name), client
 
 
-class MiddlewareConversation(Conversation):
+class MiddlewareConversation(InAFile):
     """A thread. What waits is what `__interrupt__` shows."""
+
+    file = "threads.db"
+    face: MiddlewareFace
 
     def __init__(
         self, face: MiddlewareFace, scene: Scene, store: Store | None, context: dict[str, Any] | None = None
@@ -83,22 +84,6 @@ class MiddlewareConversation(Conversation):
 
     def look_again(self) -> None:
         self._invoke(None)
-
-    def messages(self) -> list[dict[str, Any]]:
-        return last_request(self.client)
-
-    def in_another_process(self) -> Conversation:
-        return Elsewhere(self.face, self.scene, self.kept(), self.waiting())
-
-    def kept(self) -> dict[str, Any]:
-        return {}
-
-    def failing_store(self) -> AbstractContextManager[None]:
-        return full_disk()
-
-    def from_the_future(self) -> None:
-        newer_file(self.face.folder / "threads.db")
-        self.face.reopen(self.scene, {})
 
     def _invoke(self, given: Any, **options: Any) -> None:
         try:
@@ -143,7 +128,7 @@ class MiddlewareFace(Face):
 
     @property
     def _store(self) -> Store:
-        return Store(self.folder / "threads.db")
+        return Store(self.folder / MiddlewareConversation.file)
 
 
 class BatchedFace(MiddlewareFace):
