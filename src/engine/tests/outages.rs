@@ -8,11 +8,11 @@ use serde_json::json;
 use tokio::sync::broadcast;
 
 use super::support::{PATIENCE, World, asked, journal_of, message, question, runtime, settings, step, waiting};
-use crate::domain::Error;
 use crate::domain::access::Actor;
 use crate::domain::session::Failure;
 use crate::domain::status::{InterruptStatus, Status, TurnStatus};
-use crate::engine::ports::dispatch::{Lost, Runtime};
+use crate::domain::{Error, InterruptId};
+use crate::engine::ports::dispatch::{Lost, Runtime, TurnOrder};
 use crate::engine::settings::Settings;
 use crate::engine::telling::view::{FeedItem, NewSession};
 use crate::store::about::About;
@@ -334,18 +334,22 @@ async fn to_be_ready_is_to_have_written() {
     }
 }
 
-#[tokio::test]
-async fn whoever_answers_too_late_finds_it_expired_whatever_the_alarm_is_at() {
+/// A turn whose question is overdue: what is to let it expire has failed, and rests before it tries again.
+async fn overdue() -> (World, TurnOrder, InterruptId) {
     let (world, store) = world(settings()).await;
     let order = world.begin().await;
     let batch = world.append(&order, vec![question(0, Some(0.02)), waiting(None, &[])]).await.unwrap();
-    let interrupt = asked(batch)[0];
-    // What is to let it expire fails, and rests before it tries again.
     store.fill(true);
     while store.refused.load(Ordering::Relaxed) == 0 {
         tokio::task::yield_now().await;
     }
     store.fill(false);
+    (world, order, asked(batch)[0])
+}
+
+#[tokio::test]
+async fn whoever_answers_too_late_finds_it_expired_whatever_the_alarm_is_at() {
+    let (world, order, interrupt) = overdue().await;
     let late = world.answer(order.session, interrupt, json!(1)).await;
     assert!(matches!(late, Err(Error::InterruptExpired(_))), "{late:?}");
     assert_eq!(world.interrupt(interrupt).await.status, InterruptStatus::Expired);
@@ -355,15 +359,7 @@ async fn whoever_answers_too_late_finds_it_expired_whatever_the_alarm_is_at() {
 
 #[tokio::test]
 async fn so_does_whoever_claims_it_too_late() {
-    let (world, store) = world(settings()).await;
-    let order = world.begin().await;
-    let batch = world.append(&order, vec![question(0, Some(0.02)), waiting(None, &[])]).await.unwrap();
-    let interrupt = asked(batch)[0];
-    store.fill(true);
-    while store.refused.load(Ordering::Relaxed) == 0 {
-        tokio::task::yield_now().await;
-    }
-    store.fill(false);
+    let (world, _, interrupt) = overdue().await;
     let (id, ada) = (interrupt.to_string(), Some("ada".to_owned()));
     let late = world.engine.claim_interrupt(&id, Actor::anyone(), ada, 60.0).await;
     assert!(matches!(late, Err(Error::InterruptExpired(_))), "{late:?}");
