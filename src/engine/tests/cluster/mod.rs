@@ -32,6 +32,9 @@ const BASE: i64 = 1_800_000_000_000;
 const WORLDS: u64 = 370;
 /// The same of worlds whose database fails over.
 const WORLDS_THAT_FAIL_OVER: u64 = 80;
+/// Of those the ones in which a turn once began anew at an epoch that the failover had taken back, and one run was taken for
+/// the other.
+const TWO_RUNS_AT_AN_EPOCH: [u64; 6] = [1333, 1392, 1702, 1734, 1941, 1991];
 
 /// What kind of world it is.
 #[derive(Debug, Clone, Copy)]
@@ -106,14 +109,19 @@ fn tell_of(seed: u64, setting: Setting) -> Vec<String> {
     oracle::judge(&outcome, setting.fails_over)
 }
 
-/// Everything holds in the world of every seed.
+/// Everything holds in so many worlds.
 fn goes_green(test: &str, setting: Setting, worlds: u64) {
     // Where every commit is refused once, a few are enough.
     let worlds = if faults::refuses_once() { worlds / 20 } else { worlds };
+    all_go_green(test, setting, seeds::of_worlds(worlds));
+}
+
+/// Everything holds in the world of every seed.
+fn all_go_green(test: &str, setting: Setting, seeds: impl IntoIterator<Item = u64>) {
     apart::run(&format!("engine::tests::cluster::{test}"), "", |_| {
         let wrong: Vec<(u64, Vec<String>)> = match seeds::only() {
             Some(seed) => apart::each([seed], |seed| tell_of(seed, setting)).collect(),
-            None => apart::each(seeds::of_worlds(worlds), |seed| look_at(seed, setting)).collect(),
+            None => apart::each(seeds, |seed| look_at(seed, setting)).collect(),
         };
         let looked_at = wrong.len();
         let mut wrong = wrong.into_iter().filter(|(_, what)| !what.is_empty()).peekable();
@@ -137,6 +145,13 @@ fn what_was_promised_holds_whatever_befalls_servers_and_network() {
 fn what_a_failover_takes_back_leaves_everything_whole() {
     let failover = Setting { fails_over: true, ..Setting::USUAL };
     goes_green("what_a_failover_takes_back_leaves_everything_whole", failover, WORLDS_THAT_FAIL_OVER);
+}
+
+#[test]
+fn a_turn_that_a_failover_lets_begin_anew_is_not_taken_for_its_run_before() {
+    let failover = Setting { fails_over: true, ..Setting::USUAL };
+    let test = "a_turn_that_a_failover_lets_begin_anew_is_not_taken_for_its_run_before";
+    all_go_green(test, failover, TWO_RUNS_AT_AN_EPOCH);
 }
 
 /// All that was seen in the world of a seed.
