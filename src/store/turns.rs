@@ -97,8 +97,8 @@ pub trait TurnWriter: Reader {
     ///
     /// # Errors
     /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
-    fn lose_turn(&mut self, id: TurnId, epoch: u64, counts: bool) -> Result<u32, Error> {
-        Ok(self.change_turn(id, TurnEvent::WorkerLost { epoch, counts })?.recoveries)
+    fn lose_turn(&mut self, id: TurnId, epoch: u64, counts: bool, worked_ms: u64) -> Result<u32, Error> {
+        Ok(self.change_turn(id, TurnEvent::WorkerLost { epoch, counts, worked_ms })?.recoveries)
     }
 
     /// [`TurnEvent::Suspended`].
@@ -149,7 +149,9 @@ pub fn check_owner(life: &Life, epoch: u64) -> Result<(), Error> {
 fn believed(event: TurnEvent, life: &Life) -> TurnEvent {
     match event {
         TurnEvent::Parked { wake_at, worked_ms, .. } => TurnEvent::Parked { epoch: life.epoch, wake_at, worked_ms },
-        TurnEvent::WorkerLost { counts, .. } => TurnEvent::WorkerLost { epoch: life.epoch, counts },
+        TurnEvent::WorkerLost { counts, worked_ms, .. } => {
+            TurnEvent::WorkerLost { epoch: life.epoch, counts, worked_ms }
+        }
         event => event,
     }
 }

@@ -24,7 +24,8 @@ pub struct Life {
     pub epoch: u64,
     /// How often it lost its worker, since it began or was reopened.
     pub recoveries: u32,
-    /// How long it has worked, in milliseconds, up to its last parking: what `--timeout` is counted against.
+    /// How long it has worked, in milliseconds, since it began or was reopened and up to its last parking or the last loss of
+    /// its worker: what `--timeout` is counted against.
     pub worked_ms: u64,
     /// Where it stands.
     pub state: TurnState,
@@ -89,6 +90,8 @@ pub enum TurnEvent {
         epoch: u64,
         /// Whether it counts against `--max-recoveries`.
         counts: bool,
+        /// In the place of [`Life::worked_ms`].
+        worked_ms: u64,
     },
     /// It failed in a way that can be mended.
     Suspended {
@@ -148,9 +151,10 @@ impl Life {
                 next.epoch += 1;
                 next.state = TurnState::UnderWay;
             }
-            TurnEvent::WorkerLost { epoch, counts } => {
+            TurnEvent::WorkerLost { epoch, counts, worked_ms } => {
                 self.check_owner(epoch)?;
                 next.epoch += 1;
+                next.worked_ms = worked_ms;
                 next.recoveries += u32::from(counts);
             }
             TurnEvent::Suspended { at, code } => {
@@ -162,6 +166,7 @@ impl Life {
             TurnEvent::Reopened => {
                 self.check_is(TurnStatus::Suspended, "reopened")?;
                 next.recoveries = 0;
+                next.worked_ms = 0;
                 next.state = TurnState::UnderWay;
                 effects.push(TurnEffect::ResumeExpiry);
             }

@@ -30,7 +30,7 @@ fn events() -> [TurnEvent; 8] {
         TurnEvent::Claimed,
         TurnEvent::Parked { epoch: 3, wake_at: Some(at(9)), worked_ms: 70 },
         TurnEvent::Woken,
-        TurnEvent::WorkerLost { epoch: 3, counts: true },
+        TurnEvent::WorkerLost { epoch: 3, counts: true, worked_ms: 60 },
         TurnEvent::Suspended { at: at(6), code: "v2".to_owned() },
         TurnEvent::Reopened,
         TurnEvent::Ended { at: at(7) },
@@ -54,7 +54,7 @@ fn with(effect: TurnEffect, outcome: Result<(Life, Vec<TurnEffect>), Error>) -> 
 #[test]
 fn a_turn_under_way_is_claimed_parked_lost_suspended_and_ended() {
     let parked = Life { epoch: 4, worked_ms: 70, ..life(TurnState::Parked { wake_at: Some(at(9)) }) };
-    let lost = Life { epoch: 4, recoveries: 3, ..life(TurnState::UnderWay) };
+    let lost = Life { epoch: 4, recoveries: 3, worked_ms: 60, ..life(TurnState::UnderWay) };
     let suspended = TurnState::Suspended { at: at(6), code: "v2".to_owned() };
     let expected = [
         next(4, TurnState::UnderWay),
@@ -87,7 +87,7 @@ fn a_parked_turn_is_claimed_woken_suspended_and_ended_and_has_no_owner() {
 
 #[test]
 fn a_suspended_turn_is_reopened_or_abandoned() {
-    let reopened = Life { recoveries: 0, ..life(TurnState::UnderWay) };
+    let reopened = Life { recoveries: 0, worked_ms: 0, ..life(TurnState::UnderWay) };
     let refused = || Err(not_open(TurnStatus::Suspended));
     let expected = [
         refused(),
@@ -126,7 +126,7 @@ fn what_an_owner_before_says_is_stale() {
         assert_eq!(life(TurnState::UnderWay).check_owner(epoch), Err(Error::StaleEpoch));
         let parked = TurnEvent::Parked { epoch, wake_at: None, worked_ms: 0 };
         assert_eq!(life(TurnState::UnderWay).transition(parked), Err(Error::StaleEpoch));
-        let lost = TurnEvent::WorkerLost { epoch, counts: false };
+        let lost = TurnEvent::WorkerLost { epoch, counts: false, worked_ms: 0 };
         assert_eq!(life(TurnState::UnderWay).transition(lost), Err(Error::StaleEpoch));
     }
     assert_eq!(life(TurnState::UnderWay).check_owner(3), Ok(()));
@@ -134,7 +134,7 @@ fn what_an_owner_before_says_is_stale() {
 
 #[test]
 fn a_worker_whose_loss_does_not_count_is_lost_all_the_same() {
-    let lost = life(TurnState::UnderWay).transition(TurnEvent::WorkerLost { epoch: 3, counts: false });
+    let lost = life(TurnState::UnderWay).transition(TurnEvent::WorkerLost { epoch: 3, counts: false, worked_ms: 40 });
     assert_eq!(lost, next(4, TurnState::UnderWay));
 }
 
@@ -145,7 +145,8 @@ fn any_event() -> impl Strategy<Value = (TurnEvent, u64)> {
         3 => (prop::option::of(0_i64..9), 0_u64..9)
             .prop_map(|(wake_at, worked_ms)| TurnEvent::Parked { epoch: 0, wake_at: wake_at.map(at), worked_ms }),
         3 => Just(TurnEvent::Woken),
-        2 => any::<bool>().prop_map(|counts| TurnEvent::WorkerLost { epoch: 0, counts }),
+        2 => (any::<bool>(), 0_u64..9)
+            .prop_map(|(counts, worked_ms)| TurnEvent::WorkerLost { epoch: 0, counts, worked_ms }),
         2 => (0_i64..9, "[ab]").prop_map(|(millis, code)| TurnEvent::Suspended { at: at(millis), code }),
         3 => Just(TurnEvent::Reopened),
         1 => (0_i64..9).prop_map(|millis| TurnEvent::Ended { at: at(millis) }),
@@ -157,7 +158,7 @@ fn any_event() -> impl Strategy<Value = (TurnEvent, u64)> {
 fn said_at(event: TurnEvent, said: u64) -> TurnEvent {
     match event {
         TurnEvent::Parked { wake_at, worked_ms, .. } => TurnEvent::Parked { epoch: said, wake_at, worked_ms },
-        TurnEvent::WorkerLost { counts, .. } => TurnEvent::WorkerLost { epoch: said, counts },
+        TurnEvent::WorkerLost { counts, worked_ms, .. } => TurnEvent::WorkerLost { epoch: said, counts, worked_ms },
         event => event,
     }
 }

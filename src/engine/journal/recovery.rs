@@ -226,13 +226,13 @@ impl Engine {
         if !self.placement.runtime()?.replay {
             return Ok(Fate::Failed(self.fail(tx, &session, turn, Failure::not_replayable(), now)?));
         }
+        let worked_ms =
+            self.placement.standing(turn, epoch).map_or(row.life.worked_ms, |standing| standing.worked_ms());
         if let Some(wake_at) = paused(tx, turn, &session)? {
-            let worked_ms =
-                self.placement.standing(turn, epoch).map_or(row.life.worked_ms, |standing| standing.worked_ms());
             tx.park_turn(turn, epoch, wake_at, worked_ms)?;
             return Ok(Fate::Parked(wake_at));
         }
-        let recoveries = tx.lose_turn(turn, epoch, counts)?;
+        let recoveries = tx.lose_turn(turn, epoch, counts, worked_ms)?;
         if counts && recoveries > self.settings.max_recoveries {
             return Ok(Fate::Failed(self.fail(tx, &session, turn, Failure::worker_exited(), now)?));
         }

@@ -107,7 +107,8 @@ impl Engine {
             return Ok(false);
         }
         tx.route_turn(turn.id, turn.code.refused_by(mine, recorder))?;
-        tx.lose_turn(turn.id, epoch, false)?;
+        // What it took to find that out is none of the turn's time.
+        tx.lose_turn(turn.id, epoch, false, turn.life.worked_ms)?;
         tx.release_turn(turn.id)?;
         Ok(true)
     }

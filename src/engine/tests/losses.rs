@@ -13,6 +13,7 @@ use crate::store::contract::fixture::Fixture;
 
 crate::store::contract::for_each_store!(
     a_turn_goes_on_with_another_worker,
+    the_time_at_work_is_counted_over_lost_workers,
     after_max_recoveries_it_is_an_error_with_its_journal_kept,
     with_no_recoveries_the_first_loss_is_the_error,
     a_silent_worker_is_a_lost_one,
@@ -37,6 +38,18 @@ async fn a_turn_goes_on_with_another_worker(fixture: Fixture) {
     assert_eq!(world.status(first.session).await, Status::Running);
     world.end(&order).await.unwrap();
     assert_eq!(world.status(first.session).await, Status::Idle);
+}
+
+async fn the_time_at_work_is_counted_over_lost_workers(fixture: Fixture) {
+    let world = World::new(fixture, Settings { timeout: 1000.0, ..settings() }).await;
+    let first = world.begin().await;
+    tokio::time::sleep(std::time::Duration::from_millis(30)).await;
+    world.lose(&first).await;
+    let order = world.order().await;
+    let worked = world.turn(first.turn).await.life.worked_ms;
+    assert!(worked >= 30, "{worked}");
+    let standing = world.engine.placement.standing(order.turn, order.epoch).unwrap();
+    assert!(standing.worked_ms() >= worked, "{standing:?}");
 }
 
 async fn after_max_recoveries_it_is_an_error_with_its_journal_kept(fixture: Fixture) {

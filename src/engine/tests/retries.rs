@@ -12,6 +12,7 @@ use crate::domain::status::{InterruptStatus, Status};
 use crate::engine::ports::dispatch::{Runtime, TurnOrder};
 use crate::engine::settings::Settings;
 use crate::store::StoreExt;
+use crate::store::about::About;
 use crate::store::clock::{Clock, WallClock};
 use crate::store::contract::fixture::Fixture;
 use crate::store::query::AuditQuery;
@@ -19,6 +20,7 @@ use crate::store::query::AuditQuery;
 crate::store::contract::for_each_store!(
     a_mismatch_keeps_the_journal_and_the_questions,
     a_retry_goes_on_with_the_same_journal,
+    a_turn_that_is_retried_has_all_its_time,
     the_audit_says_who_retried_a_turn_and_after_what,
     with_the_same_code_a_restart_does_not_retry,
     with_other_code_a_restart_retries,
@@ -78,6 +80,21 @@ async fn a_retry_goes_on_with_the_same_journal(fixture: Fixture) {
     world.delivery(failed.turn).await;
     world.end(&order).await.unwrap();
     assert_eq!(world.status(failed.session).await, Status::Idle);
+}
+
+async fn a_turn_that_is_retried_has_all_its_time(fixture: Fixture) {
+    let world = World::new(fixture, Settings { timeout: 1000.0, ..settings() }).await;
+    let (first, interrupts) = world.asking(1).await;
+    let (turn, epoch) = (first.turn, first.epoch);
+    world.store.transact(About::Turn(turn), move |tx| tx.park_turn(turn, epoch, None, 900_000)).await.unwrap();
+    let world = world.crash().await;
+    world.answer(first.session, interrupts[0], json!("yes")).await.unwrap();
+    let order = world.order().await;
+    world.engine.turn_failed(turn, order.epoch, mismatch()).await.unwrap();
+    world.engine.retry(first.session, Actor::anyone()).await.unwrap();
+    let again = world.order().await;
+    let standing = world.engine.placement.standing(turn, again.epoch).unwrap();
+    assert!(standing.worked_ms() < 900_000, "{standing:?}");
 }
 
 async fn the_audit_says_who_retried_a_turn_and_after_what(fixture: Fixture) {

@@ -234,7 +234,7 @@ fn apply(operation: &Operation, transaction: &mut dyn Transaction) -> Result<Str
         }
         Operation::ReopenTurn(id) => say(&transaction.reopen_turn(turn_id(id))?),
         Operation::WakeTurn(id) => say(&transaction.wake_turn(turn_id(id))?),
-        Operation::LoseTurn(id, epoch, counts) => say(&transaction.lose_turn(turn_id(id), epoch, counts)?),
+        Operation::LoseTurn(id, epoch, counts) => say(&transaction.lose_turn(turn_id(id), epoch, counts, epoch + 5)?),
         Operation::AbandonTurn(id, time) => say(&transaction.abandon_turn(turn_id(id), at(time))?),
         Operation::NoteTurn(id, impure_at, warnings) => {
             say(&transaction.note_turn(turn_id(id), impure_at, warnings)?)

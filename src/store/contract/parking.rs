@@ -59,7 +59,7 @@ async fn suspend(it: &Fixture) -> u64 {
     it.write(|transaction| {
         let epoch = transaction.claim_turn(id(), me())?;
         transaction.append(id(), epoch, &step("a", json!(1)), at(0))?;
-        transaction.lose_turn(id(), epoch, true)?;
+        transaction.lose_turn(id(), epoch, true, 42)?;
         transaction.suspend_turn(id(), at(7), "v1")?;
         Ok(epoch)
     })
@@ -157,7 +157,7 @@ async fn a_suspended_turn_is_closed_and_its_journal_kept(it: Fixture) {
         it.refuse(move |tx| tx.append_foreign(id(), &Entry::Cancel {}, at(8)).map(drop)).await,
         it.refuse(move |tx| tx.claim_turn(id(), me()).map(drop)).await,
         it.refuse(move |tx| tx.suspend_turn(id(), at(8), "v2")).await,
-        it.refuse(move |tx| tx.lose_turn(id(), epoch, true).map(drop)).await,
+        it.refuse(move |tx| tx.lose_turn(id(), epoch, true, 42).map(drop)).await,
         it.refuse(move |tx| tx.wake_turn(id())).await,
         it.refuse(move |tx| tx.end_turn(id(), at(8))).await,
         it.refuse(move |tx| tx.note_turn(id(), None, vec!["x".to_owned()])).await,
@@ -242,16 +242,17 @@ async fn lost_workers_are_counted_where_that_counts(it: Fixture) {
     for (counts, recoveries) in [(true, 1), (false, 1), (true, 2)] {
         let lost = it.write(move |tx| {
             let epoch = tx.claim_turn(id(), me())?;
-            let recoveries = tx.lose_turn(id(), epoch, counts)?;
+            let recoveries = tx.lose_turn(id(), epoch, counts, epoch)?;
             Ok((epoch, recoveries))
         });
         let (epoch, counted) = lost.await;
         assert_eq!(counted, recoveries);
+        assert_eq!(turn_of(&it, TURN).await.life.worked_ms, epoch, "as it is said");
         let refused = it.refuse(move |tx| tx.append(id(), epoch, &Entry::Cancel {}, at(1)).map(drop)).await;
         assert_eq!(refused, Error::StaleEpoch, "who lost its worker owns it no longer");
     }
     assert_eq!(turn_of(&it, TURN).await.life.recoveries, 2);
-    assert_eq!(it.refuse(|tx| tx.lose_turn(turn_id(9), 1, true).map(drop)).await, Error::TurnNotOpen(None));
+    assert_eq!(it.refuse(|tx| tx.lose_turn(turn_id(9), 1, true, 42).map(drop)).await, Error::TurnNotOpen(None));
 }
 
 async fn notes_are_kept_and_added_to(it: Fixture) {

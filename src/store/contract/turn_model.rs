@@ -23,7 +23,8 @@ fn any_event() -> impl Strategy<Value = (TurnEvent, u64)> {
         3 => (prop::option::of(time()), 0_u64..9)
             .prop_map(|(wake_at, worked_ms)| TurnEvent::Parked { epoch: 0, wake_at, worked_ms }),
         2 => Just(TurnEvent::Woken),
-        2 => any::<bool>().prop_map(|counts| TurnEvent::WorkerLost { epoch: 0, counts }),
+        2 => (any::<bool>(), 0_u64..9)
+            .prop_map(|(counts, worked_ms)| TurnEvent::WorkerLost { epoch: 0, counts, worked_ms }),
         2 => (time(), "[ab]").prop_map(|(at, code)| TurnEvent::Suspended { at, code }),
         3 => Just(TurnEvent::Reopened),
         1 => time().prop_map(|at| TurnEvent::Ended { at }),
@@ -36,7 +37,7 @@ fn any_event() -> impl Strategy<Value = (TurnEvent, u64)> {
 fn said(event: TurnEvent, epoch: u64) -> TurnEvent {
     match event {
         TurnEvent::Parked { wake_at, worked_ms, .. } => TurnEvent::Parked { epoch, wake_at, worked_ms },
-        TurnEvent::WorkerLost { counts, .. } => TurnEvent::WorkerLost { epoch, counts },
+        TurnEvent::WorkerLost { counts, worked_ms, .. } => TurnEvent::WorkerLost { epoch, counts, worked_ms },
         event => event,
     }
 }
