@@ -29,14 +29,14 @@ impl Engine {
             };
             let Some(session) = session.map(|id| tx.session(id)).transpose()?.flatten() else { return Ok(None) };
             let Some(turn) = session.turn().filter(|_| session.agent == engine.settings.agent) else { return Ok(None) };
-            let now = tx.now();
+            let (now, epoch) = (tx.now(), tx.life(turn)?.ok_or(Error::TurnNotOpen(None))?.epoch);
             let after_commit = engine.fail(tx, &session, turn, failure.clone(), now)?;
-            Ok(Some((turn, after_commit)))
+            Ok(Some((turn, epoch, after_commit)))
         });
         match suspended.await {
-            Ok(Some((turn, after_commit))) => {
+            Ok(Some((turn, epoch, after_commit))) => {
                 self.telling.run(after_commit);
-                self.drop_unreadable(turn);
+                self.drop_unreadable(turn, epoch);
                 Ok(())
             }
             Ok(None) | Err(Error::Unreadable(_)) => {
@@ -46,10 +46,12 @@ impl Engine {
         }
     }
 
-    /// It may be at a worker, which goes on without it.
-    fn drop_unreadable(self: &Arc<Self>, turn: TurnId) {
-        self.telling.counters().turn_failed(self.placement.worked(turn).unwrap_or_default());
-        self.forget(turn);
+    /// It may be at a worker, which goes on without it. It may have been retried since, and be at another one.
+    fn drop_unreadable(self: &Arc<Self>, turn: TurnId, epoch: u64) {
+        let worked = self.placement.standing(turn, epoch).map(|standing| standing.worked);
+        self.telling.counters().turn_failed(worked.unwrap_or_default());
+        self.placement.drop_claim(turn, epoch);
+        self.leave(turn, epoch);
         self.placement.stop_worker(turn, "What is stored of this turn cannot be read");
     }
 }

@@ -6,6 +6,7 @@
 //! delivery, park) is told under the one lock, in the order in which it happened.
 
 mod delivering;
+mod runs;
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, MutexGuard, PoisonError};
@@ -192,43 +193,9 @@ impl Placement {
         true
     }
 
-    /// Which run of the turn at `epoch` is at a worker. There can be two at one epoch, one after the other: where a failover has
-    /// taken back the claim of the first one, and with it that the epoch was given.
-    pub fn run_at(&self, turn: TurnId, epoch: u64) -> Option<u64> {
-        self.lock().at_workers.get(&turn).filter(|live| live.epoch == epoch).map(|live| live.run)
-    }
-
     /// The turns at workers, and how much of their journals is known here.
     pub fn known_turns(&self) -> Vec<KnownTurn> {
         self.lock().at_workers.iter().map(|(turn, live)| live.as_known(*turn)).collect()
-    }
-
-    /// Those of which it is not known that none of so many `promotions` has taken anything back, each with its run and with after
-    /// how many it was so.
-    pub fn known_before(&self, promotions: u64) -> Vec<(KnownTurn, u64, u64)> {
-        let turns = self.lock();
-        let before = turns.at_workers.iter().filter(|(_, live)| live.promotions < promotions);
-        before.map(|(turn, live)| (live.as_known(*turn), live.run, live.promotions)).collect()
-    }
-
-    /// Nothing that is known here of that run of the turn was taken back by any of so many `promotions`.
-    pub fn stands(&self, turn: TurnId, run: u64, promotions: u64) {
-        if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.run == run) {
-            live.promotions = live.promotions.max(promotions);
-        }
-    }
-
-    /// Something that is known here of that run of the turn may have been taken back: its worker drops it, and whoever claims it
-    /// begins anew from its journal.
-    pub fn drop_taken_back(&self, turn: TurnId, run: u64) {
-        let mut turns = self.lock();
-        let epoch = turns.at_workers.get(&turn).filter(|live| live.run == run).map(|live| live.epoch);
-        if epoch.is_some_and(|epoch| turns.remove(self, turn, epoch)) {
-            turns.queues.remove(&turn);
-            self.dispatch.get().into_iter().for_each(|dispatch| dispatch.park(turn));
-        }
-        drop(turns);
-        self.rested.notify_waiters();
     }
 
     /// The turns that this process knows of: in memory, with a slot or waiting for one, or resting before they are taken up

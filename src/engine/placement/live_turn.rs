@@ -112,7 +112,7 @@ impl LiveTurn {
         self.since = Some(Instant::now());
         if placement.timeout.is_some() {
             let left = placement.time_left(self.worked);
-            self.timer = Some(placement.overtime.start(turn, self.epoch, left));
+            self.timer = Some(placement.overtime.start(turn, self.run, left));
         }
     }
 

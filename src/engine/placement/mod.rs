@@ -97,13 +97,6 @@ impl Placement {
         Ok(dispatch.runtime())
     }
 
-    /// Tells the worker of a settled turn to stop.
-    pub(super) fn stop_worker(&self, turn: TurnId, message: &str) {
-        if let Some(dispatch) = self.dispatch.get() {
-            dispatch.stop(turn, message);
-        }
-    }
-
     /// Tells the worker of a turn that nobody waits for any more to drop it.
     pub(super) fn drop_at_worker(&self, turn: TurnId) {
         if let Some(dispatch) = self.dispatch.get() {
@@ -186,6 +179,12 @@ impl Placement {
 
     /// A turn that has been at work for all its time, and at which epoch.
     pub(super) async fn overdue(&self) -> (TurnId, u64) {
-        self.overtime.next().await
+        loop {
+            let (turn, run) = self.overtime.next().await;
+            // One that is at no worker any more has left its time to no other.
+            if let Some(epoch) = self.epoch_of(turn, run) {
+                return (turn, epoch);
+            }
+        }
     }
 }

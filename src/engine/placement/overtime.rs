@@ -12,17 +12,18 @@ use crate::domain::TurnId;
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Overtime {
+    /// Each with the run whose time it was.
     turns: Mutex<VecDeque<(TurnId, u64)>>,
     added: Notify,
 }
 
 impl Overtime {
-    /// Notes the turn at `epoch` once `left` is over, unless the timer is aborted before.
-    pub(super) fn start(self: &Arc<Self>, turn: TurnId, epoch: u64, left: Duration) -> AbortHandle {
+    /// Notes that run of the turn once `left` is over, unless the timer is aborted before.
+    pub(super) fn start(self: &Arc<Self>, turn: TurnId, run: u64, left: Duration) -> AbortHandle {
         let overtime = Arc::clone(self);
         let timer = tokio::spawn(async move {
             tokio::time::sleep(left).await;
-            overtime.lock().push_back((turn, epoch));
+            overtime.lock().push_back((turn, run));
             overtime.added.notify_one();
         });
         timer.abort_handle()

@@ -10,6 +10,7 @@ mod decisions;
 mod due;
 mod failovers;
 mod journal;
+mod late;
 mod locks;
 mod losses;
 mod others;

@@ -1,0 +1,55 @@
+//! The runs of the turns at workers. A turn can begin anew while somebody still speaks of its run before, at the same epoch too,
+//! where a failover has taken back the claim of that one: each run has a number.
+
+use crate::domain::TurnId;
+use crate::engine::placement::Placement;
+use crate::store::signals::HeldHere;
+
+impl Placement {
+    /// Which run of the turn at `epoch` is at a worker. There can be two at one epoch, one after the other: where a failover has
+    /// taken back the claim of the first one, and with it that the epoch was given.
+    pub fn run_at(&self, turn: TurnId, epoch: u64) -> Option<u64> {
+        self.lock().at_workers.get(&turn).filter(|live| live.epoch == epoch).map(|live| live.run)
+    }
+
+    /// At which epoch that run of the turn is at a worker.
+    pub fn epoch_of(&self, turn: TurnId, run: u64) -> Option<u64> {
+        self.lock().at_workers.get(&turn).filter(|live| live.run == run).map(|live| live.epoch)
+    }
+
+    /// Those of which it is not known that none of so many `promotions` has taken anything back, each with its run and with after
+    /// how many it was so.
+    pub fn known_before(&self, promotions: u64) -> Vec<(HeldHere, u64, u64)> {
+        let turns = self.lock();
+        let before = turns.at_workers.iter().filter(|(_, live)| live.promotions < promotions);
+        before.map(|(turn, live)| (live.as_held(*turn), live.run, live.promotions)).collect()
+    }
+
+    /// Nothing that is known here of that run of the turn was taken back by any of so many `promotions`.
+    pub fn stands(&self, turn: TurnId, run: u64, promotions: u64) {
+        if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.run == run) {
+            live.promotions = live.promotions.max(promotions);
+        }
+    }
+
+    /// Something that is known here of that run of the turn may have been taken back: its worker drops it, and whoever claims it
+    /// begins anew from its journal.
+    pub fn drop_taken_back(&self, turn: TurnId, run: u64) {
+        let mut turns = self.lock();
+        let epoch = turns.at_workers.get(&turn).filter(|live| live.run == run).map(|live| live.epoch);
+        if epoch.is_some_and(|epoch| turns.remove(self, turn, epoch)) {
+            turns.queues.remove(&turn);
+            self.dispatch.get().into_iter().for_each(|dispatch| dispatch.park(turn));
+        }
+        drop(turns);
+        self.rested.notify_waiters();
+    }
+
+    /// Tells the worker of a settled turn to stop: not that of a run which has begun since, as after a retry.
+    pub fn stop_worker(&self, turn: TurnId, message: &str) {
+        let turns = self.lock();
+        if let Some(dispatch) = self.dispatch.get().filter(|_| !turns.at_workers.contains_key(&turn)) {
+            dispatch.stop(turn, message);
+        }
+    }
+}

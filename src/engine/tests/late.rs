@@ -1,0 +1,147 @@
+//! What ended a run is known late, when the turn has begun anew: the run that goes on takes no harm.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::sync::Notify;
+use tokio::time::{Instant, sleep};
+
+use super::support::{World, runtime, settings};
+use crate::domain::Error;
+use crate::domain::access::Actor;
+use crate::domain::status::Status;
+use crate::engine::placement::Placement;
+use crate::engine::settings::Settings;
+use crate::store::about::About;
+use crate::store::contract::fixture::Fixture;
+use crate::store::record::DueKind;
+use crate::store::upkeep::Upkeep;
+use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
+
+/// A store that can be late to say that something is written.
+struct LateStore {
+    store: Arc<dyn Store>,
+    /// What it will be late with, once.
+    about: Mutex<Option<About>>,
+    written: Arc<Notify>,
+    said: Arc<Notify>,
+}
+
+impl LateStore {
+    fn over(fixture: &Fixture) -> Arc<Self> {
+        let store = Arc::clone(&fixture.store);
+        Arc::new(Self { store, about: Mutex::default(), written: Arc::default(), said: Arc::default() })
+    }
+
+    /// Whoever writes next about that is told when the test says so.
+    fn hold(&self, about: About) {
+        *self.about.lock().unwrap() = Some(about);
+    }
+
+    /// Resolves once that is written.
+    async fn written(&self) {
+        self.written.notified().await;
+    }
+
+    fn say(&self) {
+        self.said.notify_one();
+    }
+}
+
+impl Store for LateStore {
+    fn write(&self, about: About, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+        let writing = self.store.write(about, job);
+        if self.about.lock().unwrap_or_else(PoisonError::into_inner).take_if(|held| *held == about).is_none() {
+            return writing;
+        }
+        let (written, said) = (Arc::clone(&self.written), Arc::clone(&self.said));
+        Box::pin(async move {
+            let outcome = writing.await;
+            written.notify_one();
+            said.notified().await;
+            outcome
+        })
+    }
+
+    fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.store.read(job)
+    }
+
+    fn upkeep(&self) -> &dyn Upkeep {
+        self.store.upkeep()
+    }
+
+    fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
+        self.store.close()
+    }
+}
+
+async fn world(settings: Settings) -> (World, Arc<LateStore>) {
+    let fixture = Fixture::memory();
+    let late = LateStore::over(&fixture);
+    (World::over(fixture, Arc::clone(&late) as _, settings, runtime()).await, late)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_turn_that_is_retried_before_its_server_knows_that_its_time_is_over_goes_on() {
+    let (world, late) = world(Settings { timeout: 1000.0, ..settings() }).await;
+    let (asking, interrupts) = world.asking(1).await;
+    let (turn, epoch, session) = (asking.turn, asking.epoch, asking.session);
+    world.store.transact(About::Turn(turn), move |tx| tx.park_turn(turn, epoch, None, 999_000)).await.unwrap();
+    let world = world.crash().await;
+    world.answer(session, interrupts[0], json!("yes")).await.unwrap();
+    // Its replay takes the second that is left.
+    world.order().await;
+    late.hold(About::Session(session));
+    late.written().await;
+    assert_eq!(world.status(session).await, Status::Error);
+    world.engine.retry(session, Actor::anyone()).await.unwrap();
+    let again = world.order().await;
+    let mut bell = world.engine.telling.listen(session);
+    late.say();
+    bell.heard().await;
+    assert!(world.hands.look(|told| told.stopped.is_empty()));
+    world.end(&again).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_turn_that_is_retried_before_its_server_knows_that_it_is_suspended_goes_on() {
+    let (world, late) = world(settings()).await;
+    let order = world.begin().await;
+    let (turn, session, engine) = (order.turn, order.session, Arc::clone(&world.engine));
+    late.hold(About::Turn(turn));
+    let suspending = tokio::spawn(async move {
+        engine.suspend_unreadable(DueKind::Timers(turn), &Error::Unreadable("a row".to_owned())).await
+    });
+    late.written().await;
+    world.engine.retry(session, Actor::anyone()).await.unwrap();
+    let again = world.order().await;
+    late.say();
+    suspending.await.unwrap().unwrap();
+    assert!(world.hands.look(|told| told.stopped.is_empty()));
+    assert_eq!(world.engine.health().await.unwrap().running_workers, 1);
+    world.step(&again, "a").await.unwrap();
+    world.end(&again).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_run_whose_time_was_over_when_it_was_taken_back_takes_none_of_the_run_after_it() {
+    let time = Duration::from_secs(10);
+    let world = World::new(Fixture::memory(), settings()).await;
+    let order = world.begin().await;
+    let placement = Placement::new(&Settings { timeout: time.as_secs_f64(), ..settings() });
+    placement.attach(Arc::clone(&world.hands) as _);
+    let begin = || {
+        placement.claim(order.turn, order.epoch, 0, Arc::default());
+        assert!(placement.begin(order.clone(), Duration::ZERO));
+    };
+    begin();
+    sleep(time * 2).await;
+    // Its claim is taken back, and with it that the epoch was given.
+    placement.drop_taken_back(order.turn, placement.run_at(order.turn, order.epoch).unwrap());
+    begin();
+    let begun = Instant::now();
+    assert_eq!(placement.overdue().await, (order.turn, order.epoch));
+    assert_eq!(begun.elapsed(), time);
+}
