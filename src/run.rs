@@ -335,6 +335,8 @@ impl Dispatch for RunDispatch {
         drop(self.sender.send(FromTurn::Begin(order)));
     }
 
+    /// Nothing is sorted against acknowledgements on their way, as a server does: who answers while the turn is at work here claims
+    /// it with the answer, and what this run says after that is refused. An answer of a rule comes with its own acknowledgement.
     fn deliver(&self, _turn: TurnId, delivery: Delivery) {
         (self.worker)(ToTurn::Delivery(delivery));
     }
