@@ -160,7 +160,7 @@ impl Feed {
     async fn place(&self, session: Option<SessionId>, after: Option<u64>) -> Result<u64, Error> {
         // What a session's own listeners were told may not be in everybody's sight yet.
         if let (Some(session), Some(number)) = (session, after)
-            && number <= self.store.query(move |reader| reader.last_event_of(session)).await?
+            && !events(&self.store, number.saturating_sub(1), Some(session), 1).await?.is_empty()
         {
             return Ok(number);
         }
@@ -322,7 +322,16 @@ impl FeedingTask {
 }
 
 async fn read(store: &Arc<dyn Store>, after: u64, session: Option<SessionId>) -> Result<Vec<NumberedEvent>, Error> {
-    store.query(move |reader| reader.events_after(after, session, BATCH)).await
+    events(store, after, session, BATCH).await
+}
+
+async fn events(
+    store: &Arc<dyn Store>,
+    after: u64,
+    session: Option<SessionId>,
+    most: usize,
+) -> Result<Vec<NumberedEvent>, Error> {
+    store.query(move |reader| reader.events_after(after, session, most)).await
 }
 
 struct Subscriber {
