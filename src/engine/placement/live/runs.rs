@@ -3,7 +3,7 @@
 
 use crate::domain::TurnId;
 use crate::engine::placement::Placement;
-use crate::store::signals::HeldHere;
+use crate::store::signals::KnownTurn;
 
 impl Placement {
     /// Which run of the turn at `epoch` is at a worker. There can be two at one epoch, one after the other: where a failover has
@@ -19,10 +19,10 @@ impl Placement {
 
     /// Those of which it is not known that none of so many `promotions` has taken anything back, each with its run and with after
     /// how many it was so.
-    pub fn known_before(&self, promotions: u64) -> Vec<(HeldHere, u64, u64)> {
+    pub fn known_before(&self, promotions: u64) -> Vec<(KnownTurn, u64, u64)> {
         let turns = self.lock();
         let before = turns.at_workers.iter().filter(|(_, live)| live.promotions < promotions);
-        before.map(|(turn, live)| (live.as_held(*turn), live.run, live.promotions)).collect()
+        before.map(|(turn, live)| (live.as_known(*turn), live.run, live.promotions)).collect()
     }
 
     /// Nothing that is known here of that run of the turn was taken back by any of so many `promotions`.
