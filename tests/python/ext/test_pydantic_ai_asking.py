@@ -14,6 +14,7 @@ from pydantic_ai import (
     ExternalToolset,
     ModelMessage,
     ModelResponse,
+    ModelRetry,
     NativeOutput,
     RunContext,
     TextPart,
@@ -27,6 +28,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 import hitl
 from hitl import ChatMessage
 from hitl.driver.shapes import as_agent as load
+from hitl.ext.pydantic_ai import gate
 from tests.python.ext.pydantic_ai_runs import APPROVE, Timeless, payer, proved, says
 from tests.python.support.local import LocalTurn
 from tests.python.support.prefixes import Effects, run_all_prefixes
@@ -117,9 +119,101 @@ async def test_what_a_person_gave_is_read_as_the_models_arguments_are() -> None:
         make, lambda asked: {"type": "edit", "args": {"cents": edits[asked["payload"]["tool_args"]["cents"]]}}
     )
     assert run.effects == [8]
-    assert said[0][0] == "retried"
+    assert said[0][0] == "failed"
     assert "that a person gave do not fit pay" in str(said[0][1])
     assert said[1] == ["success", "paid 8"]
+
+
+def with_a_model_as_parameter(effects: Effects) -> Agent[Any, Any]:
+    agent = payer_of_thrice()
+
+    @agent.tool_plain(requires_approval=True)
+    def pay(payment: Payment) -> str:
+        effects.append(payment.cents)
+        return f"paid {payment.cents}"
+
+    return agent
+
+
+def with_a_validator(effects: Effects) -> Agent[Any, Any]:
+    def check(ctx: RunContext[None], cents: int) -> None:
+        if cents == 13:
+            raise ModelRetry("never thirteen")
+
+    agent = payer_of_thrice()
+
+    @agent.tool_plain(requires_approval=True, args_validator=check)
+    def pay(cents: int) -> str:
+        effects.append(cents)
+        return f"paid {cents}"
+
+    return agent
+
+
+def with_a_validator_that_asks(effects: Effects) -> Agent[Any, Any]:
+    def check(ctx: RunContext[None], cents: int) -> None:
+        if cents == 13:
+            raise ModelRetry("never thirteen")
+        if not ctx.tool_call_approved:
+            raise ApprovalRequired
+
+    agent = payer_of_thrice()
+
+    @agent.tool_plain(args_validator=check)
+    def pay(cents: int) -> str:
+        effects.append(cents)
+        return f"paid {cents}"
+
+    return agent
+
+
+def payer_of_thrice() -> Agent[Any, Any]:
+    return Agent(says(*([("pay", {"cents": cents})] for cents in (5, 6, 7))), name="payer")
+
+
+THRICE = pytest.mark.parametrize(
+    "make", [with_a_model_as_parameter, with_a_validator, with_a_validator_that_asks], ids=lambda it: it.__name__
+)
+
+
+@THRICE
+async def test_a_persons_mistakes_do_not_use_up_what_a_model_may_try(make: Any) -> None:
+    edits = {5: 13, 6: 13, 7: 8}
+    run, said = await proved(
+        make, lambda asked: {"type": "edit", "args": {"cents": edits[asked["payload"]["tool_args"]["cents"]]}}
+    )
+    assert run.effects == [8]
+    assert [outcome for outcome, _ in said] == ["failed", "failed", "success"]
+    assert all("that a person gave do not fit pay" in str(told) for _, told in said[:2])
+
+
+@THRICE
+async def test_a_turn_whose_model_was_told_to_try_again_goes_on_so(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A version before this one told so of a person's mistake: its requests do not change when the turn goes on."""
+    loaded, message = load(Timeless(make([]))), ChatMessage.user_message(content="go")
+
+    def answer(asked: Any) -> Any:
+        is_first = asked.get("payload", {}).get("tool_args") == {"cents": 5}  # of a recorded one nothing is known
+        return {"type": "edit", "args": {"cents": 13}} if is_first else APPROVE
+
+    async def came_of(journal: list[Any] | None) -> tuple[list[Any], list[Any]]:
+        turn = LocalTurn(answer, agent=loaded.name, journal=journal)
+        reply, _ = await turn.run(loaded.run, message, [])
+        await turn.end()
+        return json.loads(reply.content or ""), turn.port.journal
+
+    with monkeypatch.context() as before:
+        before.setattr(gate, "patched", _is_not_there)
+        said, journal = await came_of(None)
+    assert [outcome for outcome, _ in said] == ["retried", "success", "success"]
+    _, second, _ = (index for index, entry in enumerate(journal) if entry["entry"] == "ask")
+    again, gone_on = await came_of(journal[: second + 1])
+    assert again == said
+    assert [entry.get("step") for entry in gone_on] == [entry.get("step") for entry in journal]
+
+
+async def _is_not_there(id: str) -> bool:
+    return False
 
 
 @pytest.mark.parametrize(

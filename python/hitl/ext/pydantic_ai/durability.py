@@ -19,7 +19,7 @@ from itertools import count
 from typing import Any, ClassVar, cast
 from weakref import WeakKeyDictionary
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 from pydantic_ai import Agent, CallToolsNode
 from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.capabilities import AbstractCapability, AgentNode, CapabilityOrdering, RequestInput
@@ -33,7 +33,7 @@ from pydantic_ai.durable_exec import (
     conversation_id_from_run_id,
     external_event_scope,
 )
-from pydantic_ai.exceptions import ApprovalRequired
+from pydantic_ai.exceptions import ApprovalRequired, ModelRetry
 from pydantic_ai.messages import AgentStreamEvent, FilePart, TextPart, ToolCallPart
 from pydantic_ai.models import CompletedStreamedResponse, Model
 from pydantic_ai.models.wrapper import WrapperModel
@@ -57,6 +57,7 @@ from hitl.ext.pydantic_ai.gate import (
     denial,
     is_put_off,
     put_question,
+    refused_edit,
 )
 from hitl.ext.turns import is_in_turn
 from hitl.turn.retrying import Retries, Transient, check_retries
@@ -235,6 +236,20 @@ class HitlDurability(BaseDurabilityCapability[Any]):
         finally:
             current_call.reset(token)
 
+    async def on_tool_validate_error(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: str | dict[str, Any],
+        error: ValidationError | ModelRetry,
+    ) -> dict[str, Any]:
+        """Let a person's arguments that do not fit cost none of the model's tries."""
+        if is_in_turn() and isinstance(call.args, _GivenArguments):
+            raise await refused_edit(tool_def.name, error) from error
+        raise error
+
     async def handle_deferred_tool_calls(
         self, ctx: RunContext[Any], *, requests: DeferredToolRequests
     ) -> DeferredToolResults | None:
@@ -274,7 +289,11 @@ class HitlDurability(BaseDurabilityCapability[Any]):
             return ToolDenied(denial(no.metadata) or "")
         if given is not None and given.responded:
             return given.response
-        return ToolApproved(override_args=given.args if given is not None and given.edited else None)
+        return ToolApproved(override_args=_GivenArguments(given.args) if given is not None and given.edited else None)
+
+
+class _GivenArguments(dict[str, Any]):
+    """Arguments that a person gave in the place of the model's."""
 
 
 _NEW = "new"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from pydantic import ValidationError
-from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry
+from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
 from pydantic_ai.messages import ToolCallPart, ToolReturn
 from pydantic_ai.tools import RunContext, ToolDefinition
 from pydantic_ai.toolsets import ToolsetTool, WrapperToolset
@@ -27,6 +27,7 @@ from hitl.ext.gating import ForeignCall, GateOptions, approve, check_options, ed
 from hitl.ext.turns import is_in_turn
 from hitl.turn.interrupts import seconds
 from hitl.turn.runtime import current_turn
+from hitl.turn.steps import patched
 
 OPTIONS: Final = "hitl"
 """The member of a tool's ``metadata``, and of that of ``ApprovalRequired`` and ``CallDeferred``, with our options."""
@@ -240,9 +241,17 @@ async def _read(tool: ToolsetTool[Any], given: dict[str, Any], ctx: RunContext[A
             if checked is not None:
                 await checked
     except (ValidationError, ModelRetry) as error:
-        name = tool.tool_def.name
-        raise ModelRetry(f"the arguments that a person gave do not fit {name}, so it did not run: {error}") from error
+        raise await refused_edit(tool.tool_def.name, error) from error
     return arguments
+
+
+async def refused_edit(name: str, error: ValidationError | ModelRetry) -> ModelRetry | ToolFailed:
+    """What is raised where a person's arguments do not fit: it is no try of the model's, of which it has few.
+
+    A turn whose model was told to try again, by a version that did so, goes on as it began.
+    """
+    told = f"the arguments that a person gave do not fit {name}, so it did not run: {error}"
+    return ToolFailed(told) if await patched("hitl.refused_edit") else ModelRetry(told)
 
 
 def _rewrite(arguments: dict[str, Any], ctx: RunContext[Any]) -> None:
