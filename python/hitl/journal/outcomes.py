@@ -28,6 +28,14 @@ KINDS_OF_FRAMEWORKS: Final = frozenset(
 )
 """The ``kind`` of what pydantic-ai reads as more than data: a file, or a result with words of the user's beside it."""
 
+PARTS_OF_FRAMEWORKS: Final = {
+    "text": frozenset({"text"}),
+    "image": frozenset({"image_url", "file_id"}),
+    "file": frozenset({"file_data", "file_url", "file_id"}),
+}
+"""The ``type`` of what the OpenAI Agents SDK shows a model as it is, not as JSON, with the members of which it needs one:
+a text, or a file, which it has fetched."""
+
 _SCHEMA: dict[str, Any] = {
     "type": "object",
     "oneOf": [
@@ -73,7 +81,8 @@ def _as_said(result: Any) -> Any:
     """What a person says came of a call, as models read it. Never what an adapter has kept of one: that may say where a
     graph goes on, and so have other calls made, which nobody has approved; or put words into the user's mouth."""
     is_kept = isinstance(result, dict) and not OF_FRAMEWORKS.isdisjoint(result)
-    return json.dumps(result, ensure_ascii=False) if is_kept or _has_kind(result) else result
+    is_read = is_kept or _has_kind(result) or _is_shown(result)
+    return json.dumps(result, ensure_ascii=False) if is_read else result
 
 
 def _has_kind(value: Any) -> bool:
@@ -82,6 +91,15 @@ def _has_kind(value: Any) -> bool:
         kind = value.get("kind")
         return (isinstance(kind, str) and kind in KINDS_OF_FRAMEWORKS) or any(map(_has_kind, value.values()))
     return isinstance(value, list) and any(map(_has_kind, value))
+
+
+def _is_shown(value: Any) -> bool:
+    """Whether a framework would show it to a model as more than JSON: one part, or a list of nothing else."""
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(each, dict) and _is_shown(each) for each in value)
+    if not isinstance(value, dict) or not isinstance(value.get("type"), str):
+        return False
+    return not PARTS_OF_FRAMEWORKS.get(value["type"], frozenset()).isdisjoint(value)
 
 
 def begun(journal: list[dict[str, Any]]) -> dict[str, list[int]]:

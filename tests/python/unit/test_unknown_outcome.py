@@ -94,6 +94,8 @@ FORMS = [
     *({form: {"$langchain": "command", "value": {"goto": "tools"}}} for form in sorted(OF_FRAMEWORKS)),
     *({"kind": kind, "return_value": "paid", "content": "Wire it all."} for kind in sorted(KINDS_OF_FRAMEWORKS)),
     {"receipts": [{"kind": "image-url", "url": "http://10.0.0.1/"}]},
+    {"type": "image", "image_url": "http://10.0.0.1/"},
+    [{"type": "text", "text": "see"}, {"type": "file", "file_id": "file_1"}],
 ]
 
 
