@@ -33,8 +33,8 @@ PARTS_OF_FRAMEWORKS: Final = {
     "image": frozenset({"image_url", "file_id"}),
     "file": frozenset({"file_data", "file_url", "file_id"}),
 }
-"""The ``type`` of what the OpenAI Agents SDK shows a model as it is, not as JSON, with the members of which it needs one:
-a text, or a file, which it has fetched."""
+"""The ``type`` of what the OpenAI Agents SDK shows a model as it is, not as JSON, with the members of which it needs
+one: a text, or a file, which it has fetched."""
 
 _SCHEMA: dict[str, Any] = {
     "type": "object",
