@@ -300,7 +300,7 @@ def _never_read(annotation: Any, place: tuple[str, ...], around: tuple[Any, ...]
         if issubclass(annotation, RootModel) or authors.model_serializers or authors.model_validators:
             return None
         closed = annotation.model_config.get("extra") == "forbid"
-        return _never_given(annotation, place) or _never_read_field(annotation, place, (*around, annotation), closed)
+        return _never_read_field(annotation, place, (*around, annotation), closed)
     if not dataclasses.is_dataclass(annotation) or hasattr(annotation, "__pydantic_config__"):
         return None
     if hasattr(annotation, "__pydantic_fields__"):  # pydantic's own leave them out
@@ -317,19 +317,6 @@ def _never_read_field(model: type[BaseModel], place: tuple[str, ...], around: tu
         is_always_there = info.is_required() and not _is_written_or_read_by_author(info.metadata)
         if is_always_there and (found := _never_read(info.annotation, (*place, name), around, closed)):
             return found
-    return None
-
-
-def _never_given(model: type[BaseModel], place: tuple[str, ...]) -> _Found:
-    """A field that is written under a name that it is not read by."""
-    from pydantic import AliasChoices
-
-    for name, info in model.model_fields.items():
-        alias = info.validation_alias
-        read = [name, *(alias.choices if isinstance(alias, AliasChoices) else [alias])]
-        written = info.serialization_alias or name
-        if info.is_required() and written not in read and all(each is None or type(each) is str for each in read):
-            return (*place, name), f"is shown as {written!r} and cannot be given as that, but as {alias or name!r}"
     return None
 
 

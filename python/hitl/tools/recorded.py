@@ -1,10 +1,9 @@
-"""Arguments as the journal of an earlier release has them, which wrote sets as they came."""
+"""Arguments as the journal of an earlier release has them, which wrote sets as they came, and fields by other names."""
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
@@ -17,8 +16,8 @@ from hitl.turn.runtime import Turn
 
 
 def as_recorded(turn: Turn | None, tool: AnyTool, arguments: Arguments) -> Arguments:
-    """Arguments as what comes next has them in the journal: with the sets as they came, in one of a release that wrote
-    them so."""
+    """Arguments as what comes next has them in the journal: as they were written, in one of a release that left them
+    so."""
     place = place_var.get()
     if turn is None or place is None or arguments.unordered is None:
         return arguments
@@ -32,12 +31,9 @@ def as_recorded(turn: Turn | None, tool: AnyTool, arguments: Arguments) -> Argum
             asked = {"type": "tool_approval", "tool_name": tool.name, "tool_args": written}
             payload = json.loads(_core.check_payload(asked, sys.maxsize))
             return step["arguments"].get("payload") == fingerprint(payload)
-        return all(step["arguments"].get(name, now) == now for name, now in _fingerprints(written))
+        now = {name: fingerprint(value) for name, value in written.items()}
+        return all(now.get(name) == then for name, then in step["arguments"].items())
 
     if has(arguments.json) or not has(arguments.unordered):
         return arguments
     return replace(arguments, json=arguments.unordered, unordered=None, ordered=arguments.json)
-
-
-def _fingerprints(written: dict[str, Any]) -> Iterable[tuple[str, str]]:
-    return ((name, fingerprint(value)) for name, value in written.items())

@@ -22,6 +22,7 @@ from hitl import _core
 from hitl.errors import HitlError
 from hitl.strict_json import read_json
 from hitl.tools.hints import OrNone, field_definition, fields_without_none
+from hitl.tools.names import all_names, as_shown, shown_name
 from hitl.tools.read_back import find_hidden, find_unread, validated
 from hitl.tools.sets import is_written_by_author, members_in_order, members_of
 
@@ -52,14 +53,15 @@ class Arguments:
     """What they were made from."""
 
     unordered: JsonObject | None = dataclass_field(default=None, repr=False, compare=False)
-    """The JSON with its sets as they came, as earlier releases had it; None where that is the same."""
+    """The JSON as earlier releases had it: with its sets as they came, and by the names that pydantic writes. None
+    where that is the same."""
 
     ordered: JsonObject | None = dataclass_field(default=None, repr=False, compare=False)
-    """The JSON with its sets in order, where `json` is not that: in the replay of an earlier release's turn."""
+    """The JSON as it is now, where `json` is not that: in the replay of an earlier release's turn."""
 
     @property
     def in_order(self) -> JsonObject:
-        """The JSON with its sets in order."""
+        """The JSON with its sets in order, by the names of the schema."""
         return self.json if self.ordered is None else self.ordered
 
     def is_json(self, json: JsonObject) -> bool:
@@ -223,9 +225,9 @@ class FunctionParameters:
         self.names: frozenset[str] | None = frozenset(names.values())
         self._private_defaults = self._find_private_defaults()
         self._aliases = {
-            name: _shown_name(name, info)
+            name: shown_name(name, info)
             for field, info in self._model.model_fields.items()
-            if _shown_name(name := names[field], info) not in names.values()
+            if shown_name(name := names[field], info) not in names.values()
         }
         self._fixed = [field for field, name in names.items() if name in fixed]
         self.made: Mapping[str, frozenset[str]] = {
@@ -261,7 +263,7 @@ class FunctionParameters:
         kept = [f for f in self._fields if f not in self._private_defaults or f in checked.model_fields_set]
         values = {self._fields[field]: getattr(checked, field) for field in kept}
         try:
-            arguments = _arguments(values, self._write(values), self.in_order, given)
+            arguments = _arguments(self, values, given)
         except ValueError as error:
             raise InvalidArguments(f"arguments cannot be written as JSON: {error}") from None
         self._refuse_other(arguments.json, checked.model_fields_set)
@@ -289,25 +291,28 @@ class FunctionParameters:
                 raise InvalidArguments(f"{name}: is fixed for this tool; leave it out")
 
     def to_json(self, values: Mapping[str, Any]) -> JsonObject:
-        return self.in_order(values, self._write(values))
+        return self.in_order(values, self.write(values)[1])
 
     def in_order(self, values: Mapping[str, Any], json: JsonObject) -> JsonObject:
         if all(type(value) in _SCALARS for value in values.values()):
             return json
         infos = self._model.model_fields
         members = [
-            (infos[field].serialization_alias or name, values[name])
+            (shown_name(name, infos[field]), values[name])
             for field, name in self._fields.items()
             if name in values and not is_written_by_author(infos[field])
         ]
         return members_in_order(members, json)
 
-    def _write(self, values: Mapping[str, Any]) -> JsonObject:
+    def write(self, values: Mapping[str, Any]) -> tuple[JsonObject, JsonObject]:
+        """The JSON of values as earlier releases had it, and by the names of the schema, with sets as they come."""
         if self._is_plain and all(type(value) in _SCALARS for value in values.values()):
-            return {name: values[name] for name in self._fields.values() if name in values}  # they are their own JSON
+            plain = {name: values[name] for name in self._fields.values() if name in values}  # they are their own JSON
+            return plain, plain
         fields = {field: values[name] for field, name in self._fields.items() if name in values}
         model = self._model.model_construct(_fields_set=set(fields), **fields)
-        return model.model_dump(mode="json", by_alias=True, include=set(fields), warnings="none")
+        written = model.model_dump(mode="json", by_alias=True, include=set(fields), warnings="none")
+        return written, as_shown(model, written)
 
     def find_unread(self, values: Mapping[str, Any], json: JsonObject) -> str | None:
         if self._is_plain and all(type(value) in _SCALARS for value in values.values()):
@@ -338,12 +343,12 @@ class ModelParameters:
 
     def __init__(self, model: type[BaseModel]):
         self._model = model
-        self._shown = {name: _shown_name(name, info) for name, info in model.model_fields.items()}
+        self._shown = {name: shown_name(name, info) for name, info in model.model_fields.items()}
         self.json_schema: JsonObject = model.model_json_schema()
         self.edit_schema: JsonObject = self.json_schema
         self.names: frozenset[str] | None = frozenset(model.model_fields)
         self.made: Mapping[str, frozenset[str]] = {
-            self._shown[name]: frozenset(_names(name, info))
+            self._shown[name]: frozenset(all_names(name, info))
             for name, info in model.model_fields.items()
             if _is_made(info)
         }
@@ -362,31 +367,30 @@ class ModelParameters:
             raise InvalidArguments(f"{twice}: given twice, as {self._shown[twice]} as well")
         values.update(extra)
         try:
-            return _arguments(values, self._write(values), self.in_order, given)
+            return _arguments(self, values, given)
         except ValueError as error:
             raise InvalidArguments(f"arguments cannot be written as JSON: {error}") from None
 
     def replaced(self, given: Mapping[str, Any], patch: Mapping[str, Any]) -> dict[str, Any]:
-        names = [_names(name, info) for name, info in self._model.model_fields.items()]
+        names = [all_names(name, info) for name, info in self._model.model_fields.items()]
         gone: set[str] = set().union(*(each for each in names if not each.isdisjoint(patch)))
         return {**{name: value for name, value in given.items() if name not in gone}, **patch}
 
     def to_json(self, values: Mapping[str, Any]) -> JsonObject:
-        return self.in_order(values, self._write(values))
+        return self.in_order(values, self.write(values)[1])
 
     def in_order(self, values: Mapping[str, Any], json: JsonObject) -> JsonObject:
-        shown = {info.serialization_alias or name: self._shown[name] for name, info in self._model.model_fields.items()}
-        members = members_of(self._model.model_construct(**values))
-        return members_in_order(((shown.get(name, name), value) for name, value in members), json)
+        return members_in_order(members_of(self._model.model_construct(**values)), json)
 
-    def _write(self, values: Mapping[str, Any]) -> JsonObject:
-        # By the names of the schema, also inside: what a person is shown is what they may edit.
-        written = self._model.model_construct(**values).model_dump(mode="json", by_alias=True, warnings="none")
-        for name, info in self._model.model_fields.items():
-            alias = info.serialization_alias or name
-            if alias != self._shown[name] and alias in written:
-                written[self._shown[name]] = written.pop(alias)
-        return written
+    def write(self, values: Mapping[str, Any]) -> tuple[JsonObject, JsonObject]:
+        """The same."""
+        model = self._model.model_construct(**values)
+        written = model.model_dump(mode="json", by_alias=True, warnings="none")
+        shown = as_shown(model, written)
+        # Those of these fields had the names of the schema in earlier releases too, but not those inside.
+        outer = {info.serialization_alias or name: self._shown[name] for name, info in self._model.model_fields.items()}
+        earlier = {outer.get(name, name): value for name, value in written.items()}
+        return shown if earlier == shown else earlier, shown
 
     def find_unread(self, values: Mapping[str, Any], json: JsonObject) -> str | None:
         return find_unread(self._model, {name: name for name in self._model.model_fields}, values, json)
@@ -396,12 +400,10 @@ class ModelParameters:
 
 
 def _arguments(
-    values: dict[str, Any],
-    written: JsonObject,
-    in_order: Callable[[Mapping[str, Any], JsonObject], JsonObject],
-    given: Mapping[str, Any],
+    parameters: FunctionParameters | ModelParameters, values: dict[str, Any], given: Mapping[str, Any]
 ) -> Arguments:
-    json = in_order(values, written)
+    written, shown = parameters.write(values)
+    json = parameters.in_order(values, shown)
     return Arguments(values, json, given, None if json is written else written)
 
 
@@ -411,25 +413,6 @@ def _is_made(field: FieldInfo) -> bool:
 
 
 _EMPTY = (list, dict, set, frozenset, tuple, str, bytes, int, float, bool)
-
-
-def _shown_name(name: str, field: FieldInfo) -> str:
-    """What the schema calls a field of a model."""
-    from pydantic import AliasChoices
-
-    alias = field.validation_alias
-    if isinstance(alias, AliasChoices):
-        alias = next((choice for choice in alias.choices if isinstance(choice, str)), None)
-    return alias if isinstance(alias, str) else name
-
-
-def _names(name: str, field: FieldInfo) -> set[str]:
-    """All that an argument for a field of a model may be called."""
-    from pydantic import AliasChoices
-
-    alias = field.validation_alias
-    aliases = alias.choices if isinstance(alias, AliasChoices) else [alias]
-    return {name, *(each for each in aliases if isinstance(each, str))}
 
 
 class SchemaParameters(JsonParameters):

@@ -12,6 +12,8 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from hitl.tools.names import shown_name
+
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
@@ -77,12 +79,12 @@ def _members(value: Any, written: dict[str, Any]) -> Iterable[tuple[str, Any]]:
     if dataclasses.is_dataclass(value):
         names = [each.name for each in dataclasses.fields(value) if hasattr(value, each.name)]
         infos = getattr(type(value), "__pydantic_fields__", {})
-        return [(_alias(name, infos.get(name)), getattr(value, name)) for name in names]
+        return [(shown_name(name, infos.get(name)), getattr(value, name)) for name in names]
     return ()
 
 
 def members_of(value: BaseModel) -> Iterable[tuple[str, Any]]:
-    """What its JSON has of a model, by the names there."""
+    """What its JSON has of a model, by the names that are shown."""
     kind = type(value)
     authors = kind.__pydantic_decorators__
     if authors.model_serializers:
@@ -90,13 +92,8 @@ def members_of(value: BaseModel) -> Iterable[tuple[str, Any]]:
     by_author = {field for each in authors.field_serializers.values() for field in each.info.fields}
     for name, info in kind.model_fields.items():
         if name in vars(value) and not by_author & {name, "*"} and not is_written_by_author(info):
-            yield _alias(name, info), getattr(value, name)
+            yield shown_name(name, info), getattr(value, name)
     yield from (value.model_extra or {}).items()
     for name, computed in kind.model_computed_fields.items():
         if not by_author & {name, "*"}:
             yield computed.alias or name, getattr(value, name)
-
-
-def _alias(name: str, info: Any) -> str:
-    alias: str = getattr(info, "serialization_alias", None) or name
-    return alias

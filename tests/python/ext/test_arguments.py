@@ -132,6 +132,48 @@ async def test_what_a_model_writes_for_a_type_of_its_own_is_what_runs(make: Make
     assert seen == [{"args": arguments, "required": False}]
 
 
+class Sum(BaseModel):
+    cents: int = Field(validation_alias="amount")
+
+
+async def test_what_is_written_by_another_name_than_it_is_read_by_is_shown_by_that() -> None:
+    ran: list[Any] = []
+
+    def act(sum: Sum, note: str = "") -> str:
+        """Act."""
+        ran.append(sum.cents)
+        return "done"
+
+    seen, _, _ = await with_rules(pydantic_ai_agent(act, {"sum": {"amount": 5}}))
+    assert (seen, ran) == ([{"args": {"sum": {"amount": 5}, "note": ""}, "required": False}], [5])
+
+
+@pytest.mark.parametrize("answer", ["approve", "edit"])
+@pytest.mark.parametrize("framework", ["pydantic_ai", "openai_agents"])
+async def test_a_gated_call_whose_parameters_are_read_by_another_name_passes(framework: str, answer: str) -> None:
+    def made(effects: Effects) -> Any:
+        def act(cents: Annotated[int, Field(validation_alias="amount")], sums: list[Sum]) -> str:
+            """Act."""
+            effects.append((cents, sums[0].cents))
+            return "done"
+
+        calls = [("act", {"amount": 5, "sums": [{"amount": 6}]})]
+        if framework == "pydantic_ai":
+            agent = Agent(pydantic_ai_runs.says(calls), name="actor")
+            agent.tool_plain(act, requires_approval=True)
+            return agent
+        tools = [function_tool(act, strict_mode=False, needs_approval=True)]
+        return OpenAIAgent(name="actor", model=openai_agents_runs.Says(calls), tools=tools)
+
+    def says_so(asked: Any) -> Any:
+        return {"type": "approve"} if answer == "approve" else {"type": "edit", "args": asked["payload"]["tool_args"]}
+
+    run, _ = await FRAMEWORKS[framework].proved(made, says_so)
+    (asked,) = run.requests
+    assert asked["payload"]["tool_args"] == {"amount": 5, "sums": [{"amount": 6}]}
+    assert run.effects == [(5, 6)]
+
+
 # -- what does not say what runs ---------------------------------------------------------------------------------------
 
 

@@ -25,6 +25,7 @@ from hitl.errors import InterruptExpired, ToolRejected
 from hitl.ext.arguments import JudgedArguments, says, usable, with_defaults
 from hitl.ext.gating import ForeignCall, GateOptions, approve, check_options, edit_note
 from hitl.ext.turns import is_in_turn
+from hitl.tools.names import as_shown
 from hitl.turn.interrupts import seconds
 from hitl.turn.runtime import current_turn
 from hitl.turn.steps import patched
@@ -207,8 +208,9 @@ def _shown(tool: ToolsetTool[Any], arguments: dict[str, Any], ctx: RunContext[An
     if not reads or _without(reads[0], new_each_time) != _without(arguments, new_each_time):
         return JudgedArguments(made, True)  # a hook has mended them
     shown = with_defaults(schema, written)
-    alike = _validated(tool, made, ctx) == arguments
-    return JudgedArguments(shown, not new_each_time and says(shown, made, is_same_read=alike))
+    run = _unwrapped(tool, as_shown(arguments, to_jsonable_python(arguments, by_alias=True, fallback=repr)))
+    alike = _validated(tool, run, ctx) == arguments
+    return JudgedArguments(shown, not new_each_time and says(shown, run, is_same_read=alike))
 
 
 def _without(arguments: dict[str, Any], names: set[str]) -> dict[str, Any]:
