@@ -18,7 +18,7 @@ import hashlib
 import json
 import math
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from typing import Any
 
@@ -41,7 +41,12 @@ def encode(value: Any, path: str = "value") -> Any:
     values nested deeper than 100 levels, cycles included.
     """
     plain = copy_plain(value)
-    return _encode(value, path, 0) if plain is NOT_PLAIN else plain
+    if plain is not NOT_PLAIN:
+        return plain
+    try:
+        return _encode(value, path, 0)
+    except _IteratorRefused as refused:
+        raise TypeError(str(refused)) from None
 
 
 def decode(encoded: Any) -> Any:
@@ -81,6 +86,10 @@ def fingerprint(value: Any) -> str:
         except (TypeError, ValueError):
             text = f"{type(value).__module__}:{type(value).__qualname__}"
     return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+class _IteratorRefused(TypeError):
+    """An iterator: pydantic would use it up to write it, and nothing would be left for whoever has it."""
 
 
 # -- encoding -----------------------------------------------------------------------------------------------------
@@ -212,11 +221,15 @@ def _encode_model(value: Any, kind: type, path: str, depth: int) -> Any:
     for name, item in without_cached(kind, value.__dict__).items():
         try:
             fields[name] = _encode(item, f"{path}.{name}", depth)
+        except _IteratorRefused:
+            raise
         except TypeError as error:  # of a type that only pydantic can write (a URL, an address), or nobody
             refused[name] = error
     beside: dict[str, Any] | TypeError
     try:
         beside = _encode_beside_model(value, path, depth)
+    except _IteratorRefused:
+        raise
     except TypeError as error:
         beside = error
     if not refused and isinstance(beside, dict):
@@ -274,6 +287,8 @@ def _refusal(kind: type, path: str) -> TypeError:
     text = f"{_shortened(path)} is of type {_class_name(kind)}, which cannot be stored"
     if issubclass(kind, BaseException):
         return TypeError(f"{text}: it is an exception; raise it, or keep what it says, its text or its fields")
+    if issubclass(kind, Iterator):
+        return _IteratorRefused(f"{text}; make it a plain list(...)")
     plain = next((base for base in _HOLDS_MORE if issubclass(kind, base)), None)
     return TypeError(text if plain is None else f"{text}; make it a plain {plain.__name__}(...)")
 

@@ -16,6 +16,8 @@ import typing
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from hitl.journal.iterators import with_lists
+
 if TYPE_CHECKING:
     from pydantic import BaseModel
 
@@ -50,16 +52,17 @@ def validated(model: type[BaseModel], given: Mapping[str, Any], *, by_name: bool
     """The model of arguments, by their aliases; raises pydantic's `ValidationError`.
 
     What is JSON may also be read as JSON is: a strict type takes a date from text there, and from a `date` alone else.
+    What an `Iterable` holds is a list, which whoever looks at it first does not use up.
     """
     from pydantic import ValidationError
 
     try:
-        return model.model_validate(dict(given), by_alias=True, by_name=by_name)
+        return with_lists(model.model_validate(dict(given), by_alias=True, by_name=by_name))
     except ValidationError as error:
         wrong = error
     if _is_json(given):
         with contextlib.suppress(ValidationError):
-            return model.model_validate_json(json.dumps(given), by_alias=True, by_name=by_name)
+            return with_lists(model.model_validate_json(json.dumps(given), by_alias=True, by_name=by_name))
     raise wrong
 
 

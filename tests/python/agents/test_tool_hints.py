@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Generator, Iterable
+from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -151,6 +152,46 @@ async def test_a_function_gets_all_that_an_iterable_is_given(requires_approval: 
         assert result.state is not None
         result = await hitl.run(agent, result.state.approve(result.interrupts[0]))
     assert result.messages[-2].content == "['a', 'b'] [1] ['x'] [[1, 2]]"
+
+
+class Line(BaseModel):
+    sizes: Iterable[int]
+    others: list[Generator[str, None, None]] = []
+
+
+@dataclass
+class Sheet:
+    lines: tuple[Line, ...]
+
+
+async def total(line: Line, sheet: Sheet, lines: dict[str, Line]) -> str:
+    held = [line, *sheet.lines, *lines.values()]
+    return f"{[list(each.sizes) for each in held]} {[list(map(list, each.others)) for each in held]}"
+
+
+class TotalArguments(BaseModel):
+    line: Line
+    sheet: Sheet
+    lines: dict[str, Line]
+
+
+@pytest.mark.parametrize("requires_approval", [True, False])
+@pytest.mark.parametrize("schema", [None, TotalArguments], ids=["hints", "a model"])
+async def test_so_it_does_of_one_inside_of_a_model(requires_approval: bool, schema: Any) -> None:
+    given = {"sizes": [1, 2], "others": [["x"]]}
+    args = {"line": given, "sheet": {"lines": [given]}, "lines": {"a": given}}
+    made = tool(total, schema=schema, requires_approval=requires_approval)
+    result = await hitl.run(agent_with(made, args), "go")
+    if requires_approval:
+        assert [each.tool_args for each in result.interrupts] == [args]
+        assert result.state is not None
+        result = await hitl.run(agent_with(made, args), result.state.approve(result.interrupts[0]))
+    assert result.messages[-2].content == "[[1, 2], [1, 2], [1, 2]] [[['x']], [['x']], [['x']]]"
+
+
+def test_what_it_holds_is_checked_before_anybody_is_asked() -> None:
+    with pytest.raises(InvalidArguments, match=r"line\.sizes\.1: Input should be a valid integer"):
+        tool(total).check({"line": {"sizes": [1, "x"]}, "sheet": {"lines": []}, "lines": {}})
 
 
 def test_an_iterable_is_shown_and_checked_as_a_list() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -37,6 +37,11 @@ class Odd(BaseModel):
         raise RuntimeError("not today")
 
 
+class Rows(BaseModel):
+    rows: Iterable[int]
+    note: Any = None
+
+
 def local_record() -> object:
     @dataclass
     class Record:
@@ -55,6 +60,8 @@ STORED_AS_JSON: list[tuple[Callable[[], object], object]] = [
     (lambda: collections.OrderedDict(a=1), {"a": 1}),
     (lambda: {"from": IPv4Address("10.0.0.1")}, {"from": "10.0.0.1"}),
     (lambda: (n for n in (1, 2)), [1, 2]),
+    (lambda: Rows(rows=(n for n in (1, 2))), {"rows": [1, 2], "note": None}),
+    (lambda: [Rows(rows=[1], note=(n for n in (2, 3)))], [{"rows": [1], "note": [2, 3]}]),
     (lambda: [Receipt()], ["receipt 7"]),
     (lambda: {"of": Receipt(), "scan": b"\xff"}, {"of": "receipt 7", "scan": "_w=="}),
     (local_record, {"number": 7}),

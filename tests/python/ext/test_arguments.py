@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from decimal import Decimal
 from pathlib import Path
@@ -146,6 +146,36 @@ async def test_what_is_written_by_another_name_than_it_is_read_by_is_shown_by_th
 
     seen, _, _ = await with_rules(pydantic_ai_agent(act, {"sum": {"amount": 5}}))
     assert (seen, ran) == ([{"args": {"sum": {"amount": 5}, "note": ""}, "required": False}], [5])
+
+
+class Rows(BaseModel):
+    rows: Iterable[int]
+
+
+@pytest.mark.parametrize("gated", [True, False], ids=["gated", "not gated"])
+@pytest.mark.parametrize("framework", ["pydantic_ai", "langgraph", "openai_agents"])
+async def test_what_is_shown_of_an_iterable_leaves_it_to_the_tool(framework: str, gated: bool) -> None:
+    given = {"sheet": {"rows": [1, 2]}, "more": [3]}
+
+    def made(effects: Effects) -> Any:
+        def act(sheet: Rows, more: Iterable[int]) -> str:
+            """Act."""
+            effects.append((list(sheet.rows), list(more)))
+            return "done"
+
+        if framework == "pydantic_ai":
+            agent = Agent(pydantic_ai_runs.says([("act", given)]), name="actor")
+            agent.tool_plain(act, requires_approval=gated)
+            return agent
+        if framework == "langgraph":
+            options: Any = {"middleware": [HumanInTheLoopMiddleware({"act": True})]} if gated else {}
+            return langchain_agent(act, given, **options)
+        tools = [function_tool(act, strict_mode=False, needs_approval=gated)]
+        return OpenAIAgent(name="actor", model=openai_agents_runs.Says([("act", given)]), tools=tools)
+
+    run, _ = await FRAMEWORKS[framework].proved(made, lambda asked: {"type": "approve"})
+    assert run.effects == [([1, 2], [3])]
+    assert [asked["payload"]["tool_args"] for asked in run.requests] == ([given] if gated else [])
 
 
 @pytest.mark.parametrize("answer", ["approve", "edit"])

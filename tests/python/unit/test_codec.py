@@ -6,6 +6,7 @@ import hashlib
 import json
 import pathlib
 import sys
+from collections.abc import Iterable
 from datetime import UTC, date, datetime, time, timedelta, timezone
 from decimal import Decimal
 from ipaddress import IPv4Address
@@ -344,6 +345,30 @@ def test_a_stored_value_makes_no_module_compute_a_name(monkeypatch: pytest.Monke
     with pytest.raises(ValueError, match="has no Gone"):
         decode({"$hitl": "dataclass", "type": f"{__name__}:Gone", "value": {}})
     assert asked == []
+
+
+class Rows(BaseModel):
+    rows: Iterable[int]
+    note: Any = None
+
+
+@pytest.mark.parametrize(
+    ("make", "place"),
+    [
+        (lambda rows: rows, "value.rows"),
+        (lambda rows: Rows.model_construct(rows=[], note=[rows.rows]), r"value.note\[0\]"),
+        (lambda rows: Rows.model_construct(rows=[], note=rows), "value.note.rows"),
+    ],
+)
+def test_an_iterator_in_a_model_is_refused_and_not_used_up(make: Any, place: str) -> None:
+    rows = Rows(rows=[1, 2])
+    with pytest.raises(
+        TypeError, match=f"{place} is of type .* which cannot be stored; make it a plain list"
+    ) as refused:
+        encode(make(rows))
+    assert refused.type is TypeError
+    fingerprint(make(rows))
+    assert list(rows.rows) == [1, 2]
 
 
 # -- fingerprints ---------------------------------------------------------------------------------------------------

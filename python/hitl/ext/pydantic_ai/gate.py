@@ -25,6 +25,7 @@ from hitl.errors import InterruptExpired, ToolRejected
 from hitl.ext.arguments import JudgedArguments, says, usable, with_defaults
 from hitl.ext.gating import ForeignCall, GateOptions, approve, check_options, edit_note
 from hitl.ext.turns import is_in_turn
+from hitl.journal.iterators import with_lists
 from hitl.tools.names import as_shown
 from hitl.turn.interrupts import seconds
 from hitl.turn.runtime import current_turn
@@ -72,6 +73,7 @@ class GatedToolset(WrapperToolset[Any]):
     ) -> Any:
         if not is_in_turn():
             return await super().call_tool(name, tool_args, ctx, tool)
+        tool_args = with_lists(tool_args)  # which are shown and recorded before the tool has them
         kind = (tool.tool_def.metadata or {}).get(_KIND)
         if kind == "external":
             shown = _shown(tool, tool_args, ctx).arguments
@@ -229,7 +231,8 @@ def _unwrapped(tool: ToolsetTool[Any], made: dict[str, Any]) -> dict[str, Any]:
 def _validated(tool: ToolsetTool[Any], given: dict[str, Any], ctx: RunContext[Any]) -> dict[str, Any] | None:
     """What the framework makes of arguments; None where they do not fit."""
     try:
-        return cast(dict[str, Any], tool.args_validator.validate_python(given, context=ctx.validation_context))
+        made: dict[str, Any] = tool.args_validator.validate_python(given, context=ctx.validation_context)
+        return with_lists(made)
     except ValidationError:
         return None
 
@@ -237,7 +240,8 @@ def _validated(tool: ToolsetTool[Any], given: dict[str, Any], ctx: RunContext[An
 async def _read(tool: ToolsetTool[Any], given: dict[str, Any], ctx: RunContext[Any]) -> dict[str, Any]:
     """A person's arguments, checked as the model's are."""
     try:
-        arguments: dict[str, Any] = tool.args_validator.validate_python(given, context=ctx.validation_context)
+        made: dict[str, Any] = tool.args_validator.validate_python(given, context=ctx.validation_context)
+        arguments = with_lists(made)
         if tool.args_validator_func is not None:
             checked = tool.args_validator_func(replace(ctx, tool_call_approved=True), **arguments)
             if checked is not None:
