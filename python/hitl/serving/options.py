@@ -270,7 +270,8 @@ class ServeOptions:
             kinds, said = _KINDS[annotation]
             value: Any = getattr(self, name)
             if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-                raise InvalidOption(_flag(name), f"{value!r} is of type {type(value).__name__}", f"give {said}")
+                shown = "" if name in _MAY_BE_SECRET else f"{value!r} "
+                raise InvalidOption(_flag(name), f"{shown}is of type {type(value).__name__}", f"give {said}")
             if annotation is float:
                 try:
                     object.__setattr__(self, name, float(getattr(self, name)))
@@ -386,6 +387,9 @@ class WorkOptions(ServeOptions):
     takes_requests: ClassVar[bool] = False
 
 
+_MAY_BE_SECRET = ("api_key", "state_key", "webhook_secret", "store")
+"""What no error repeats, be it as wrong as it may; a store's address may hold a password."""
+
 _KINDS: dict[object, tuple[tuple[type, ...], str]] = {
     bool: ((bool,), "True or False"),
     int: ((int,), "a whole number"),
@@ -419,13 +423,17 @@ def is_loopback(host: str) -> bool:
 
 
 def read_secret_file(option: str, path: Path) -> str:
-    """The secret in a file, without surrounding white space; `InvalidOption` when there is none."""
+    """The secret in a file, without surrounding white space; `InvalidOption` when there is none. It does not name the
+    file: many a one gives the secret itself in its place."""
+    hint = "it names a file of text that holds the key alone"
     try:
         secret = path.read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InvalidOption(option, f"cannot read {path}: {error}", "a text file that holds the key alone") from error
+    except OSError as error:
+        raise InvalidOption(option, error.strerror or "cannot be read", hint) from None
+    except UnicodeDecodeError:
+        raise InvalidOption(option, "the file is no text", hint) from None
     if not secret:
-        raise InvalidOption(option, f"{path} is empty", "a text file that holds the key alone")
+        raise InvalidOption(option, "the file is empty", hint)
     return secret
 
 

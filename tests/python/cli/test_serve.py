@@ -41,7 +41,16 @@ WRONG: dict[str, tuple[list[str], str, str]] = {
     "hasty worker timeout": (["m:a", "--worker-timeout", "0.5"], "--worker-timeout: 0.5 is too short", "at least 1"),
     "empty key": (["m:a", "--api-key", ""], "--api-key: must be printable", "openssl"),
     "short key": (["m:a", "--api-key", "fifteen letters"], "--api-key: 15 characters can be guessed", "openssl"),
-    "key file missing": (["m:a", "--api-key-file", "nowhere"], "cannot read nowhere", "holds the key"),
+    "key file missing": (
+        ["m:a", "--api-key-file", "nowhere"],
+        "--api-key-file: No such file or directory",
+        "holds the key",
+    ),
+    "state key missing": (
+        ["m:a", "--state-key", "nowhere"],
+        "--state-key: No such file or directory",
+        "a file of text",
+    ),
     "two keys": (["m:a", "--api-key", "k", "--api-key-file", "f"], "are both given", "one of them"),
 }
 
@@ -58,6 +67,18 @@ def test_a_wrong_option_is_refused_and_nothing_is_created(
     assert last.startswith("hint: ")
     assert hint in last
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("option", ["--state-key", "--api-key-file"])
+@pytest.mark.parametrize("way", ["the key itself", "an empty file", "no text"])
+def test_what_may_be_the_key_itself_is_not_repeated(hitl: Run, tmp_path: Path, option: str, way: str) -> None:
+    given = "kept-by-nobody-else"
+    if way != "the key itself":
+        (tmp_path / given).write_bytes(b"" if way == "an empty file" else b"\xff")
+    finished = hitl("serve", "m:a", option, given)
+    assert finished.returncode == 2
+    assert f"error: {option}: " in finished.stderr
+    assert given not in finished.stderr + finished.stdout
 
 
 def test_options_come_from_the_environment_too(hitl: Run) -> None:

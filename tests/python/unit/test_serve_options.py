@@ -53,7 +53,6 @@ def test_a_whole_number_of_seconds_is_a_duration() -> None:
         ("ui", "no"),
         ("host", 127),
         ("store", None),
-        ("api_key", 42),
         ("policy", 42),
         ("isolation", 1),
         ("webhooks", "https://example.com/hook"),
@@ -66,6 +65,13 @@ def test_what_is_of_another_kind_is_refused_by_name(name: str, value: Any) -> No
         options(**{name: value})
     assert refused.value.option == "--" + name.replace("_", "-")
     assert repr(value) in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["api_key", "state_key", "webhook_secret", "store"])
+def test_of_what_may_be_a_secret_the_kind_alone_is_told(name: str) -> None:
+    with pytest.raises(InvalidOption) as refused:
+        options(**{name: b"kept by nobody else"})
+    assert str(refused.value) == f"--{name.replace('_', '-')}: is of type bytes"
 
 
 @pytest.mark.parametrize(
