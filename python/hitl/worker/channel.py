@@ -101,17 +101,23 @@ class Channel:
             while self._socket.recv(_READ_SIZE):
                 pass
 
-    def _readable(self) -> None:
+    def hear_rest(self) -> None:
+        """Hand over what has come by now, for an owner that is about to close."""
+        while not self._closed and self._readable():
+            pass
+
+    def _readable(self) -> bool:
+        """Whether there was something."""
         try:
             data = self._socket.recv(_READ_SIZE)
         except (BlockingIOError, InterruptedError):
-            return
+            return False
         except OSError as error:
             self._end(error)
-            return
+            return False
         if not data:
             self._end(None)
-            return
+            return False
         try:
             for frame in self._reader.feed(data):
                 self._on_frame(frame)
@@ -120,6 +126,7 @@ class Channel:
         except Exception as error:
             self._end(error)
             raise  # a mistake of ours: the loop says where
+        return True
 
     def _end(self, error: Exception | None) -> None:
         if not self._closed:

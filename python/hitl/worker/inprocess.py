@@ -40,13 +40,14 @@ class InProcessWorker:
         return self
 
     def stop(self, timeout: float | None = None) -> None:
-        """Cancel the turns that run and wait, at most ``timeout`` seconds, for the thread to end."""
+        """Hear what has been said by now, cancel the turns that are left, and wait, at most ``timeout`` seconds, for
+        the thread to end."""
         if not self._thread.is_alive():
             return
         self._ready.wait()
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop was closed since we looked: the thread is on its way out
-                self._loop.call_soon_threadsafe(self._abandon)
+                self._loop.call_soon_threadsafe(self._stop)
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout)
 
@@ -88,6 +89,11 @@ class InProcessWorker:
         # A server that goes while something is unread resets the channel; one that could not start says why itself.
         if error is not None and not isinstance(error, ConnectionError):
             sys.stderr.write(f"hitl worker: {type(error).__name__}: {error}\n")
+        self._abandon()
+
+    def _stop(self) -> None:
+        if self._worker is not None:
+            self._worker.hear_rest()
         self._abandon()
 
     def _abandon(self) -> None:

@@ -92,6 +92,11 @@ class Worker:
             await turn.gone.wait()
         self._finish()
 
+    def hear_rest(self) -> None:
+        """Hear what the server has said by now, such as that the end of a turn is stored."""
+        if self._channel is not None:
+            self._channel.hear_rest()
+
     def _lost(self, error: Exception | None) -> None:
         # A server lets go of a worker that has nothing left to do; what is open is closed all the same.
         if error is None and not self._turns and has_open(asyncio.get_running_loop()):

@@ -100,6 +100,32 @@ def test_stop_cancels_what_runs_and_ends_the_thread() -> None:
     server.socket.close()
 
 
+def test_what_had_come_by_then_is_heard_before_it_stops() -> None:
+    """As that a turn's end is stored: who traces tells of the turn then, and never if it is stopped before."""
+    is_busy, may_go_on = threading.Event(), threading.Event()
+
+    def busy() -> None:
+        is_busy.set()
+        may_go_on.wait(PATIENCE)
+
+    server = Served(greeter)
+    server.turn()
+    server.open_interrupt()
+    server.expect("waiting")
+    server.answer("i1", value="Ada")
+    end = server.expect("end")
+    loop = server.thread._loop
+    assert loop is not None
+    loop.call_soon_threadsafe(busy)
+    assert is_busy.wait(PATIENCE)
+    server.ack(end)
+    server.thread.stop(0)  # it is asked to, and hears of the end and of this at once
+    may_go_on.set()
+    assert server.receive() is None  # no turn was cancelled
+    server.thread.stop(10)
+    server.socket.close()
+
+
 def test_the_end_of_the_channel_ends_the_thread_not_the_program() -> None:
     with own_streams():
         server = Served(stubborn)
