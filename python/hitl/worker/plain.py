@@ -14,7 +14,7 @@ from hitl.driver.frames import encode_frame
 from hitl.errors import AgentLoadError
 from hitl.worker import isolation
 from hitl.worker.child import run_child
-from hitl.worker.loading import load_agent
+from hitl.worker.loading import load_agent, without_collections
 
 _EXIT_IMPORT = 3
 
@@ -29,7 +29,8 @@ def main(arguments: list[str]) -> int:  # noqa: RET503 - run_child does not retu
     mode, spec, *paths = arguments
     isolation.prepend_paths(paths)
     try:
-        agent = load_agent(spec)
+        with without_collections():
+            agent = load_agent(spec)
     except AgentLoadError as error:
         with os.fdopen(channel, "wb") as stream:
             stream.write(encode_frame({"frame": "failed", "message": str(error), "hint": error.hint}))

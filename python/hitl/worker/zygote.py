@@ -29,7 +29,7 @@ from hitl.turn.resources import END_SECONDS
 from hitl.turn.watching import installed
 from hitl.worker import isolation
 from hitl.worker.child import run_child
-from hitl.worker.loading import load_agent
+from hitl.worker.loading import load_agent, without_collections
 from hitl.worker.loops import WorkerLoop
 from hitl.worker.open_marks import OpenMarks
 from hitl.worker.pages import collapse
@@ -250,33 +250,36 @@ def main(arguments: list[str]) -> int:
     isolation.give_back_open_files()
     spec, *paths = arguments
     isolation.prepend_paths(paths)
-    try:
-        agent = load_agent(spec)
-    except AgentLoadError as error:
-        say(control, {"is": "failed", "message": str(error)[:_MAX_TEXT], "hint": error.hint})
-        return _EXIT_IMPORT
-    code = code_version(agent, paths)
-    ready = {
-        "is": "ready",
-        "pid": os.getpid(),
-        "python": ".".join(map(str, sys.version_info[:3])),
-        "agent": spec,
-        "name": agent.name,
-        "code": code,
-        "replay": agent.options.replay,
-        "pin": agent.options.pin,
-    }
-    count = isolation.threads()
-    if count != 1:
-        reason = "its threads cannot be counted" if count is None else f"importing {spec} starts {count - 1} threads"
-        say(control, {**ready, "fork": False, "reason": reason})
-        return 0
-    rehearse()
-    watching = installed()
-    if watching is not None:
-        watching.before_forks()
-    loop = WorkerLoop()
-    gc.collect()
+    with without_collections():
+        try:
+            agent = load_agent(spec)
+        except AgentLoadError as error:
+            say(control, {"is": "failed", "message": str(error)[:_MAX_TEXT], "hint": error.hint})
+            return _EXIT_IMPORT
+        code = code_version(agent, paths)
+        ready = {
+            "is": "ready",
+            "pid": os.getpid(),
+            "python": ".".join(map(str, sys.version_info[:3])),
+            "agent": spec,
+            "name": agent.name,
+            "code": code,
+            "replay": agent.options.replay,
+            "pin": agent.options.pin,
+        }
+        count = isolation.threads()
+        if count != 1:
+            reason = (
+                "its threads cannot be counted" if count is None else f"importing {spec} starts {count - 1} threads"
+            )
+            say(control, {**ready, "fork": False, "reason": reason})
+            return 0
+        rehearse()
+        watching = installed()
+        if watching is not None:
+            watching.before_forks()
+        loop = WorkerLoop()
+        gc.collect()
     collapse()
     gc.freeze()  # a child's collector would otherwise write to, and so copy, every page that we share
     say(control, ready)
