@@ -292,6 +292,11 @@ class Turn:
         paths = [self.names.numbered(place.keyed_step(key)) for key in keys] or [place.following_step()]
         return self._rule_changes.apply_to(tool_name, arguments, *paths)
 
+    def is_recorded(self, key: str) -> bool:
+        """Whether the journal that this run began with has the next step, or question, of this name that is made here,
+        or one inside of it."""
+        return self.order.recorded_step(self.names.numbered(self._here().keyed_step(key))) is not None
+
     @property
     def may_have_rules(self) -> bool:
         """Whether there may be a call that ``has_rules_for`` is true of."""

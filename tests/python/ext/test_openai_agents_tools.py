@@ -17,6 +17,7 @@ from agents import (
     ApplyPatchTool,
     CustomTool,
     HostedMCPTool,
+    LocalShellTool,
     ShellCommandOutput,
     ShellResult,
     ShellTool,
@@ -26,14 +27,15 @@ from agents.editor import ApplyPatchResult
 from agents.mcp import MCPServerStdio, MCPServerStreamableHttp
 from openai.types.responses import ResponseCustomToolCall, ResponseFunctionShellToolCall
 from openai.types.responses.response_apply_patch_tool_call import ResponseApplyPatchToolCall
-from openai.types.responses.response_output_item import McpApprovalRequest
+from openai.types.responses.response_output_item import LocalShellCall, LocalShellCallAction, McpApprovalRequest
 
 import hitl
+from hitl.driver.shapes import as_agent as load
 from hitl.ext.openai_agents import as_agent, mcp
 from hitl.messages import ChatMessage
 from hitl.turn.runtime import current_turn
 from tests.python.ext.openai_agents_runs import APPROVE, Once, Says, payer, proved
-from tests.python.support.local import LocalTurn
+from tests.python.support.local import PENDING, LocalTurn
 from tests.python.support.mcp_over_http import mcp_over_http
 from tests.python.support.prefixes import Effects
 from tests.python.support.served import ROOT
@@ -354,17 +356,56 @@ async def test_a_tool_of_a_class_that_decides_by_parts_of_its_input_asks_once() 
         assert [request["payload"]["tool_args"] for request in run.requests] == asked
 
 
-async def test_rules_are_asked_about_a_shell_too() -> None:
-    from hitl.driver.shapes import as_agent as load
-    from hitl.messages import ChatMessage
-    from tests.python.support.local import LocalTurn
+def local_shell(effects: Effects) -> Agent[Any]:
+    """Of a kind that has no approval in the SDK."""
 
-    effects: Effects = []
-    loaded = load(as_agent(shell(effects)))
-    local = LocalTurn(
-        agent=loaded.name, journal=[{"at": 1, "entry": "start", "code": "c", "python": "3.11", "policy": True}]
-    )
-    local.port.decide_at_once = lambda request: {"type": "reject", "reason": "closed", "by": "policy"}
+    async def execute(request: Any) -> str:
+        effects.append(request.data.action.command[0])
+        return "done"
+
+    action = LocalShellCallAction(type="exec", command=["ls"], env={"LANG": "C"}, working_directory="/srv")
+    made = LocalShellCall(id="l", type="local_shell_call", call_id="l1", status="completed", action=action)
+    return Agent(name="operator", model=Once(made), tools=[LocalShellTool(executor=execute)])
+
+
+async def under_rules(agent: Agent[Any], decide: Any, journal: list[dict[str, Any]] | None = None) -> Any:
+    """The reply of an agent about whose calls `decide` says what the rules say; and the journal. A person says yes."""
+    loaded = load(as_agent(agent))
+    start = {"at": 1, "entry": "start", "code": "c", "python": "3.11", "policy": True}
+    local = LocalTurn(agent=loaded.name, journal=journal or [start])
+    local.port.decide_at_once = decide
+    local.port.answers = lambda request: APPROVE
     reply, _ = await local.run(loaded.run, ChatMessage.user_message(content="go"), [])
     await local.end()
-    assert (effects, "closed" in (reply.content or "")) == ([], True)
+    return reply.content or "", local.port
+
+
+@pytest.mark.parametrize("make", [shell, typist, editor, local_shell])
+async def test_rules_are_asked_about_a_tool_of_another_kind_too(make: Any) -> None:
+    effects: Effects = []
+    denied = {"type": "reject", "reason": "closed", "by": "policy"}
+    said, _ = await under_rules(make(effects), lambda request: denied)
+    assert (effects, "closed" in said) == ([], True)
+    said, port = await under_rules(make(effects), lambda request: PENDING)
+    assert (len(effects), "done" in said, len(port.interrupts)) == (1, True, 1)
+    said, _ = await under_rules(make(effects), lambda request: {"type": "approve", "by": "policy"})
+    assert (len(effects), "done" in said) == (2, True)
+
+
+async def test_a_person_sees_all_that_a_local_shell_would_run_with() -> None:
+    _, port = await under_rules(local_shell([]), lambda request: PENDING)
+    (asked,) = [each.request for each in port.interrupts]
+    shown = {"command": ["ls"], "env": {"LANG": "C"}, "working_directory": "/srv"}
+    assert (asked["payload"]["tool_name"], asked["payload"]["tool_args"]) == ("local_shell", shown)
+    assert asked["allowed_decisions"] == ["approve", "reject"]
+    intents = [entry["step"]["name"] for entry in port.journal if entry["entry"] == "intent"]
+    assert intents == ["local_shell"]
+
+
+async def test_a_call_of_a_local_shell_that_no_rule_was_asked_about_before_the_update_stays_made() -> None:
+    effects: Effects = []
+    _, port = await under_rules(local_shell(effects), lambda request: {"type": "approve", "by": "policy"})
+    asked = [entry for entry in port.journal if entry["entry"] in ("ask", "answer", "intent")]
+    before = [{**entry, "at": 1} for entry in port.journal if entry not in asked]
+    said, port = await under_rules(local_shell(effects), lambda request: PENDING, json.loads(json.dumps(before)))
+    assert (effects, said, port.interrupts) == (["ls"], "done", [])

@@ -23,11 +23,11 @@ from agents.editor import ApplyPatchOperation, ApplyPatchResult
 from pydantic_core import to_jsonable_python
 
 from hitl import _core
-from hitl.decisions import DecisionKind
+from hitl.decisions import Approval, DecisionKind
 from hitl.ext.gating import ForeignCall, approve
 from hitl.ext.openai_agents.calls import REFUSALS
 from hitl.ext.openai_agents.memory import call_place, memory_of, step_path
-from hitl.turn.runtime import current_turn
+from hitl.turn.runtime import Turn, current_turn
 
 LocalTool: TypeAlias = ShellTool | ApplyPatchTool | CustomTool | LocalShellTool
 
@@ -109,19 +109,44 @@ async def _is_required(tool: Any, context: Any, asked: Any, call_id: str) -> boo
     return required
 
 
-async def _step(tool: Any, call_id: str, arguments: dict[str, Any], call: Callable[[], Awaitable[Any]]) -> Any:
+async def _step(
+    tool: Any,
+    call_id: str,
+    arguments: dict[str, Any],
+    call: Callable[[], Awaitable[Any]],
+    shown: dict[str, Any] | None = None,
+) -> Any:
+    """The outcome of a call. ``arguments`` name it in the journal; ``shown``: what people and rules see, where that is
+    more."""
     turn = current_turn()
-    approved = memory_of(turn).given.get(call_place(call_id)) is not None
+    given, place = memory_of(turn).given, call_place(call_id)
+    if place not in given:
+        # Nobody was asked about it yet: the SDK has no approval of the tool, or its own state has brought one along.
+        try:
+            given[place] = await _rules_say(turn, tool, call_id, shown or arguments)
+        except REFUSALS as no:
+            return str(no)
     return await turn.run_step(
         "tool",
         tool.name,
         call,
         key=f"tool:{call_id}",
         arguments=arguments,
-        once=approved,
+        once=given[place] is not None,
         tool_call_id=call_id,
-        shown=arguments,
+        shown=shown or arguments,
     )
+
+
+async def _rules_say(turn: Turn, tool: Any, call_id: str, shown: dict[str, Any]) -> Approval | None:
+    """What rules say of a call that needs no approval, and whom they have asked; nothing of one that an earlier release
+    has made, which did not ask them."""
+    if not turn.may_have_rules:
+        return None
+    call = ForeignCall(tool_name=tool.name, arguments=shown, call_id=call_id, options={"allowed_decisions": _ALLOWED})
+    if turn.is_recorded(call.step_key) and not turn.is_recorded(call.question_key):
+        return None
+    return await approve(turn, call, required=False)
 
 
 def _local_shell(tool: LocalShellTool) -> Any:
@@ -129,7 +154,11 @@ def _local_shell(tool: LocalShellTool) -> Any:
         async def body() -> str:
             return str(await _result_of(tool.executor(request)))
 
-        text: str = await _step(tool, request.data.call_id, {"command": list(request.data.action.command)}, body)
+        action = request.data.action
+        command = {"command": list(action.command)}
+        more = {name: getattr(action, name) for name in ("env", "timeout_ms", "user", "working_directory")}
+        shown = {**command, **{name: value for name, value in more.items() if value}}
+        text: str = await _step(tool, request.data.call_id, command, body, shown)
         return text
 
     return execute
