@@ -24,6 +24,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from hitl import _core
+from hitl.ext.langgraph.serde import narrowed, whole
 from hitl.runs.stores import Store
 from hitl.turn.naming import check_text
 
@@ -49,10 +50,14 @@ class HitlSaver(BaseCheckpointSaver[str]):
     ``memory``), opened at the first use and closed by ``close``, ``aclose`` or ``with``; or a ``hitl.Store``, which is
     its owner's to close. ``serde``: another serializer than LangGraph's own; none that pickles.
 
+    What is read back are messages and other values of LangGraph's and the standard library's, and dataclasses, pydantic
+    models, enums and named tuples of modules that are imported already. So it is with LangGraph's serializer in
+    ``serde`` too, inside of one that encrypts as well, unless it says what it reads (``allowed_msgpack_modules``).
+
     Usable from several threads and loops, and beside other processes without a server. What was put is on disk when the
     call returns. A thread stays until ``delete_thread``; no sweep of hitl's touches it. All methods raise StoreError
     where the store cannot be opened, read or written; ValueError for names with a null character, for more than 256 MiB
-    in one checkpoint, and for pickled values.
+    in one checkpoint, for pickled values, and for those of other classes.
     """
 
     def __init__(self, store: Store | str | os.PathLike[str], *, serde: SerializerProtocol | None = None) -> None:
@@ -62,6 +67,7 @@ class HitlSaver(BaseCheckpointSaver[str]):
                 "a serializer with pickle_fallback is refused: reading what somebody else has stored would run their "
                 "code; give values that cannot be written a type that can, such as a dataclass"
             )
+        self.serde = narrowed(self.serde)
         if not isinstance(store, Store | str | os.PathLike):
             raise TypeError(f"store must be a Store, an address or a path, got {type(store).__name__}")
         self._is_owner = not isinstance(store, Store)
@@ -277,7 +283,8 @@ class HitlSaver(BaseCheckpointSaver[str]):
             raise ValueError(
                 "the store holds a pickled value, which is not read: it would run the code of whoever wrote it"
             )
-        return self.serde.loads_typed(stored)
+        with whole():
+            return self.serde.loads_typed(stored)
 
     def _tuple(self, stored: _Stored) -> CheckpointTuple:
         (thread, namespace, checkpoint_id), parent, body, metadata, values, writes = stored
