@@ -278,3 +278,31 @@ async def test_an_option_of_a_question_that_is_none_lets_nobody_answer_it() -> N
     assert "the interrupt 'sure': there is no option 'approver', there are type, response_schema" in result.error
     with pytest.raises(TypeError, match="approvals= of drop: there is no option 'approver'"):
         as_agent(agent, approvals={"drop": {"approver": ["group:dba"]}})  # type: ignore[typeddict-unknown-key]
+
+
+async def test_what_stands_before_something_lets_it_run_and_what_a_tool_asks_does_not() -> None:
+    @tool(context=True)
+    def pick(tool_context: ToolContext) -> str:
+        """Let somebody pick."""
+        return str(tool_context.interrupt("pick"))
+
+    async def around(context: Any, next_fn: Any) -> Any:
+        context.interrupt("middleware")
+        async for event in next_fn(context):
+            yield event
+
+    async def by_hitl(event: BeforeToolCallEvent) -> None:
+        if not await hitl.interrupt({"type": "by_hitl"}):
+            event.cancel_tool = "no"
+
+    def make(effects: Effects) -> Agent:
+        def first(event: BeforeToolCallEvent) -> None:
+            event.interrupt("hook")
+
+        agent = Agent(name="picker", model=says([("pick", {})]), tools=[pick], hooks=[first, by_hitl])
+        agent.add_middleware(ExecuteToolStage, around)
+        return agent
+
+    run, _ = await proved(make, lambda asked: "y")
+    asked = {each["payload"].get("name", each["type"]): each.get("lets_run", False) for each in run.requests}
+    assert asked == {"hook": True, "by_hitl": True, "middleware": True, "pick": False}

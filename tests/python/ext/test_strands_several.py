@@ -75,6 +75,7 @@ async def test_a_hook_may_ask_before_a_node() -> None:
     run, _ = await proved_text(lambda effects: graph(effects, Gate()), answers)
     (asked,) = (each for each in run.requests if each["type"] != "tool_approval")
     assert (asked["type"], asked["message"], asked["agent"]) == ("node_interrupt", "May it?", "default_graph")
+    assert asked["lets_run"]
 
 
 def clerk(**options: Any) -> Agent:

@@ -146,8 +146,19 @@ def _call_ids(actions: list[dict[str, Any]], state: Any) -> Iterator[str]:
         yield f"{action['name']}:{number}" if found is None or not found["id"] else found["id"]
 
 
+def waiting_calls(state: Any) -> list[Any]:
+    """The calls of the last message, of which none has a result."""
+    messages = _messages_of(state)
+    said = messages[-1] if isinstance(messages, list) and messages else None
+    return list(said.tool_calls) if isinstance(said, AIMessage) else []
+
+
+def _messages_of(state: Any) -> Any:
+    return state.get("messages") if isinstance(state, Mapping) else getattr(state, "messages", None)
+
+
 def _last_calls(state: Any) -> list[Any]:
-    messages = state.get("messages") if isinstance(state, Mapping) else getattr(state, "messages", None)
+    messages = _messages_of(state)
     said = next((each for each in reversed(messages or []) if isinstance(each, AIMessage)), None)
     return [] if said is None else list(said.tool_calls)
 

@@ -27,10 +27,11 @@ from langgraph.pregel._algo import LazyAtomicCounter
 from langgraph.pregel._retry import _checkpoint_ns_for_parent_command
 from langgraph.types import Command, PregelExecutableTask, _interrupt_id
 
-from hitl.ext.langgraph.asking import answer
-from hitl.ext.langgraph.inside import Approvals, approvals_of, restart_uuids
+from hitl.ext.langgraph.asking import answer, waiting_calls
+from hitl.ext.langgraph.inside import Approvals, approvals_of, restart_uuids, tool_of
 from hitl.ext.langgraph.wire import from_wire, to_wire
 from hitl.ext.versions import reading
+from hitl.turn.permits import permit, permitted
 from hitl.turn.places import Place, Rerun, place_var
 from hitl.turn.reasking import REFUSED
 from hitl.turn.runtime import Turn, agent_name, current_turn
@@ -81,6 +82,23 @@ def _calls_tools(task: PregelExecutableTask) -> bool:
     return isinstance(next(iter(getattr(task.proc, "steps", ())), task.proc), ToolNode)
 
 
+def _stands_before(task: PregelExecutableTask) -> bool:
+    """Whether what its node asks lets something run: middleware of an agent, also around a model or a call of a tool,
+    and a node that is run while the model's calls of tools are about to be made. What tools ask, they ask inside."""
+    made_by = (task.config.get("metadata") or {}).get(_INTEGRATION)
+    if _calls_tools(task) or (made_by == _CREATED and task.name.endswith(_MIDDLEWARE)):
+        return True
+    return made_by != _CREATED and any(tool_of(call["name"]) is not None for call in waiting_calls(task.input))
+
+
+_INTEGRATION: Final = "ls_integration"
+_CREATED: Final = "langchain_create_agent"
+"""What LangChain says in the metadata of an agent's runs."""
+
+_MIDDLEWARE: Final = ("model", ".before_agent", ".before_model", ".after_model")
+"""How the names of nodes end in such an agent that have code which stands before something."""
+
+
 def _key(task: PregelExecutableTask) -> str:
     """Names a task by its node, the super-step, and its number among those that were sent there or called."""
     kind, *rest = task.path
@@ -127,7 +145,8 @@ class _Body:
             # What has begun goes on, whatever was put there while it waited.
             writes = await _cached(task) if self._turn.order.is_live else None
             if writes is None:
-                await until_answered(self._turn, run, dict(known), task.input, approvals)
+                with permit() if _stands_before(task) else permitted():
+                    await until_answered(self._turn, run, dict(known), task.input, approvals)
                 writes = [(channel, value) for channel, value in task.writes if channel != RESUME]
                 await _cache(task, writes)
             outcome["writes"] = [[channel, to_wire(value)] for channel, value in writes]

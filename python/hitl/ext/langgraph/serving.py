@@ -28,6 +28,7 @@ from hitl.ext.langgraph.streamed import stream_var
 from hitl.ext.langgraph.tools import read_result
 from hitl.ext.langgraph.tracing import next_run_id
 from hitl.messages import ChatMessage
+from hitl.turn.permits import permit
 from hitl.turn.retrying import Retries, Transient, check_retries, is_transient
 from hitl.turn.runtime import agent_name, current_turn
 
@@ -224,12 +225,13 @@ def _whole(checkpoint: dict[str, Any], channels: Any, values: Any) -> dict[str, 
 async def _ask_to_go_on(nodes: tuple[str, ...]) -> None:
     """A breakpoint, ``interrupt_before`` or ``interrupt_after``: any answer lets the graph go on."""
     shown = ", ".join(nodes)
-    await current_turn().ask(
-        "breakpoint",
-        {"type": "breakpoint", "nodes": list(nodes)},
-        message=f"Go on with {shown}?",
-        key=f"breakpoint:{shown}",
-    )
+    with permit():
+        await current_turn().ask(
+            "breakpoint",
+            {"type": "breakpoint", "nodes": list(nodes)},
+            message=f"Go on with {shown}?",
+            key=f"breakpoint:{shown}",
+        )
 
 
 def _name_of(graph: Pregel[Any, Any, Any, Any]) -> str:

@@ -24,6 +24,7 @@ from hitl.ext.langgraph.inside import Approvals, approvals_of
 from hitl.ext.langgraph.messages import text_of
 from hitl.ext.langgraph.nodes import until_answered
 from hitl.ext.langgraph.wire import from_wire, to_wire
+from hitl.turn.permits import permitted
 from hitl.turn.runtime import Turn, current_turn
 
 Execute = Callable[[ToolCallRequest, Any], Awaitable[Any]]
@@ -54,13 +55,14 @@ async def call_tool(execute: Execute, request: ToolCallRequest, config: Any) -> 
 
     async def body() -> Any:
         known = config.get(CONF) or {}
-        if CONFIG_KEY_SCRATCHPAD not in known:
-            return _to_journal(await execute(request, config))
 
         async def run(made: Any) -> Any:
             return await execute(request, {**config, CONF: {**known, CONFIG_KEY_SCRATCHPAD: made}})
 
-        return _to_journal(await until_answered(turn, run, known, request.state, Approvals()))
+        with permitted():  # what it asks is its own business
+            if CONFIG_KEY_SCRATCHPAD not in known:
+                return _to_journal(await execute(request, config))
+            return _to_journal(await until_answered(turn, run, known, request.state, Approvals()))
 
     recorded = await turn.run_step(
         "tool",

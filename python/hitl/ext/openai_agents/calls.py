@@ -25,6 +25,7 @@ from hitl.ext.openai_agents import seams
 from hitl.ext.openai_agents.memory import call_place, memory_of, speaking_var, step_path
 from hitl.ext.turns import is_in_turn
 from hitl.journal.codec import encode
+from hitl.turn.permits import permit
 from hitl.turn.runtime import Turn, current_turn
 
 logger = logging.getLogger("hitl.ext.openai_agents")
@@ -83,9 +84,10 @@ async def _is_required(
             logger.warning("needs_approval of %s raised %s: a person is asked", tool.name, type(error).__name__)
             return True
 
-    required: bool = await turn.run_step(
-        "policy", f"{tool.name}.needs_approval", body, key=f"needs_approval:{call.call_id}"
-    )
+    with permit():
+        required: bool = await turn.run_step(
+            "policy", f"{tool.name}.needs_approval", body, key=f"needs_approval:{call.call_id}"
+        )
     return required
 
 

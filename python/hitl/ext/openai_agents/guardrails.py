@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import nullcontext
+from typing import Any, Final
 
 from agents import (
     GuardrailFunctionOutput,
@@ -18,7 +19,10 @@ from pydantic_core import to_jsonable_python
 
 from hitl.ext.openai_agents.memory import name_of
 from hitl.ext.turns import is_in_turn
+from hitl.turn.permits import permit
 from hitl.turn.runtime import current_turn
+
+_OF_WHAT_GOES_IN: Final = ("input_guardrail", "tool_input_guardrail")
 
 _run_input = InputGuardrail.run
 _run_output = OutputGuardrail.run
@@ -36,7 +40,8 @@ async def _run(kind: str, guardrail: Any, agent: Any, call_id: str | None, ask: 
     async def body() -> Any:
         return to_jsonable_python(await ask(), fallback=repr)
 
-    return await turn.run_step("guardrail", name, body, key=f"{kind}:{of}:{name}")
+    with permit() if kind in _OF_WHAT_GOES_IN else nullcontext():
+        return await turn.run_step("guardrail", name, body, key=f"{kind}:{of}:{name}")
 
 
 async def _input(self: InputGuardrail[Any], agent: Any, input: Any, context: Any) -> InputGuardrailResult:

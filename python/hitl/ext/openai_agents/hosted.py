@@ -14,6 +14,7 @@ from hitl.decisions import DecisionKind
 from hitl.ext.gating import ForeignCall, approve
 from hitl.ext.openai_agents.calls import REFUSALS, read_arguments
 from hitl.ext.openai_agents.memory import call_place, memory_of
+from hitl.turn.permits import permit
 from hitl.turn.runtime import Turn, agent_name, current_turn
 
 _REQUEST = "mcp_approval_request"
@@ -44,9 +45,10 @@ class _Gate:
             made = decided(request)
             return dict(made if not asyncio.iscoroutine(made) else await made)  # type: ignore[arg-type]
 
-        said: dict[str, Any] = await turn.run_step(
-            "policy", f"{item.name}.on_approval_request", body, key=f"on_approval_request:{item.id}"
-        )
+        with permit():
+            said: dict[str, Any] = await turn.run_step(
+                "policy", f"{item.name}.on_approval_request", body, key=f"on_approval_request:{item.id}"
+            )
         return said
 
 

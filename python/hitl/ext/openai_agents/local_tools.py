@@ -27,6 +27,7 @@ from hitl.decisions import Approval, DecisionKind
 from hitl.ext.gating import ForeignCall, approve
 from hitl.ext.openai_agents.calls import REFUSALS
 from hitl.ext.openai_agents.memory import call_place, memory_of, step_path
+from hitl.turn.permits import permit
 from hitl.turn.runtime import Turn, current_turn
 
 LocalTool: TypeAlias = ShellTool | ApplyPatchTool | CustomTool | LocalShellTool
@@ -81,7 +82,10 @@ def _with_gate(tool: Any, show: Callable[[Any], dict[str, Any]], changed: dict[s
         async def body() -> Any:
             return to_jsonable_python(await _result_of(tool.on_approval(context, item)))
 
-        return await current_turn().run_step("policy", f"{tool.name}.on_approval", body, key=f"on_approval:{call_id}")
+        with permit():
+            return await current_turn().run_step(
+                "policy", f"{tool.name}.on_approval", body, key=f"on_approval:{call_id}"
+            )
 
     if not isinstance(tool, CustomTool):
         return replace(tool, needs_approval=needs_approval, on_approval=on_approval, **changed)
@@ -103,9 +107,10 @@ async def _is_required(tool: Any, context: Any, asked: Any, call_id: str) -> boo
         except Exception:  # noqa: BLE001  (who cannot say that it may run does not let it run)
             return True
 
-    required: bool = await current_turn().run_step(
-        "policy", f"{tool.name}.needs_approval", body, key=f"needs_approval:{call_id}"
-    )
+    with permit():
+        required: bool = await current_turn().run_step(
+            "policy", f"{tool.name}.needs_approval", body, key=f"needs_approval:{call_id}"
+        )
     return required
 
 

@@ -13,9 +13,16 @@ import functools
 import inspect
 import json
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import nullcontext
 from typing import Any, Final
 
-from strands.hooks import BeforeToolCallEvent, HookRegistry, MessageAddedEvent
+from strands.hooks import (
+    AfterInvocationEvent,
+    AfterMultiAgentInvocationEvent,
+    BeforeToolCallEvent,
+    HookRegistry,
+    MessageAddedEvent,
+)
 from strands.interrupt import Interrupt
 from strands.interventions import Confirm, InterventionHandler, Proceed
 from strands.interventions.actions import default_evaluate
@@ -24,9 +31,13 @@ from strands.vended_interventions.hitl.classifier import ClassifierResult
 
 from hitl.ext.strands.asking import put_question
 from hitl.ext.strands.turns import CallInTurn, InTurn, in_turn_of, note_answers
+from hitl.turn.permits import permit
 
 _REPLACED: Final = "before_tool_call"
 """The member of a handler with what stands before its method of this name."""
+
+_AT_THE_END: Final = (AfterInvocationEvent, AfterMultiAgentInvocationEvent)
+"""After these nothing comes that an answer could let run."""
 
 _STDIO: Final = "_create_stdio_ask"
 """Which of Strands' functions makes what ``ask=\"stdio\"`` stands for."""
@@ -47,7 +58,7 @@ class TurnHooks(HookRegistry):
             return await super().invoke_callbacks_async(event)
         if isinstance(event, MessageAddedEvent):
             in_turn.note(event.message)
-        with in_turn.speaking():
+        with in_turn.speaking(), nullcontext() if isinstance(event, _AT_THE_END) else permit():
             if isinstance(event, BeforeToolCallEvent):
                 return await self._before_call(in_turn, event), []
             return await self._until_answered(in_turn, event, None), []

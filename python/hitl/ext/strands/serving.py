@@ -22,6 +22,7 @@ from hitl.ext.strands.steps import read_result
 from hitl.ext.strands.turns import InTurn, may_pass
 from hitl.messages import ChatMessage
 from hitl.strict_json import sendable
+from hitl.turn.permits import permit
 from hitl.turn.retrying import Retries, Transient, check_retries
 from hitl.turn.runtime import current_turn
 
@@ -162,7 +163,7 @@ async def _finished(runner: Any, in_turn: InTurn, prompt: Any, given: dict[str, 
         while result.interrupts:
             for interrupt in result.interrupts:
                 if interrupt.id not in waiting.values():
-                    with in_turn.speaking():
+                    with in_turn.speaking(), permit():
                         asking = asyncio.create_task(put_question(in_turn.turn, interrupt, None))
                     waiting[asking] = interrupt.id
             done, _ = await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
