@@ -39,10 +39,12 @@ export function Plain({ text, odd = ODD }: { text: string; odd?: RegExp }) {
   };
   for (const found of all) {
     const code = found[0].codePointAt(0) ?? 0;
-    // A joiner between two emoji is how families are written, and in prose a heart is a heart in colour.
+    // In prose a joiner between two emoji is how families are written, and a heart is a heart in colour. In a value it is
+    // a character like any other: two names that look alike are two.
     const before = text.slice(Math.max(0, found.index - 3), found.index);
-    if (code === 0x200d && /\p{Extended_Pictographic}\ufe0f?$/u.test(before)) continue;
-    if (code === 0xfe0f && odd === ODD && /\p{Extended_Pictographic}$/u.test(before)) continue;
+    const after = text.slice(found.index + 1, found.index + 3);
+    if (odd === ODD && code === 0x200d && /\p{Extended_Pictographic}\ufe0f?$/u.test(before) && /^\p{Extended_Pictographic}/u.test(after)) continue;
+    if (odd === ODD && code === 0xfe0f && /\p{Extended_Pictographic}$/u.test(before)) continue;
     if (code !== run.code || found.index !== from) {
       mark();
       out.push(text.slice(from, found.index));

@@ -164,6 +164,21 @@ def test_so_is_all_that_shows_nothing(open_inbox: Open) -> None:
     assert cell.inner_text() == f"{names} \u2764U+FE0F"
 
 
+def test_a_joiner_in_a_value_is_shown_whatever_it_joins_and_in_prose_where_it_joins_no_emoji(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    joined = "report\u00a9\u200d.txt \u2122\u200d/etc \u2139\u200dx a\u200db"
+    family = "\U0001f469\u200d\U0001f4bb \u2764\ufe0f\u200d\U0001f525"
+    inbox.asked(call("refund", order=1, cents=1, reason=f"{joined} {family}"))
+    inbox.show("refund")
+    marked = joined.replace("\u200d", "U+200D")
+    cell = inbox.what_is_asked.locator(".members td").last
+    exact = family.replace("\u200d", "U+200D").replace("\ufe0f", "U+FE0F")
+    assert cell.inner_text() == f"{marked} {exact}"
+    inbox.asked(call("ask_anything", payload={"type": "look"}, message=f"Prose {joined} {family}"))
+    inbox.show("Prose")
+    expect(inbox.request.get_by_role("heading", level=1)).to_have_text(f"Prose {marked} {family}")
+
+
 def test_the_terminal_marks_what_the_page_marks(open_inbox: Open) -> None:
     source = (Path(__file__).parents[3] / "ui/src/shown.tsx").read_text(encoding="utf-8")
     (rule,) = re.findall(r"const ODD_OR_SPACE = (/.+/gu);", source)
