@@ -123,6 +123,9 @@ class AnyTurn(Protocol):
     @property
     def has_ended(self) -> bool: ...
 
+    @property
+    def may_have_rules(self) -> bool: ...
+
     def adopt(
         self, task: asyncio.Task[Any], place: Place, done: Callable[[asyncio.Task[Any]], object] | None = None
     ) -> None: ...

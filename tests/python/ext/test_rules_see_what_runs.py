@@ -21,39 +21,17 @@ from openai.types.responses.response_output_item import McpApprovalRequest
 from pydantic import BeforeValidator
 from pydantic_ai import Agent
 
-from hitl.driver.shapes import as_agent
-from hitl.messages import ChatMessage
 from tests.python.ext import langgraph_runs, openai_agents_runs, pydantic_ai_runs
-from tests.python.support.local import PENDING, LocalTurn
+from tests.python.ext.rules import DENIED, judged
+from tests.python.support.local import PENDING
 
 Drops = list[Any]
 """What a tool was called with."""
-
-DENIED = {"type": "reject", "reason": "forced", "by": "policy"}
 
 
 @pytest.fixture(autouse=True)
 def untraced() -> None:
     set_tracing_disabled(True)
-
-
-def no_force(request: Any) -> Any:
-    """A rule that denies what is forced; a person says what people say."""
-    if request["payload"]["tool_args"].get("force") is True:
-        return DENIED
-    return PENDING if request.get("required", True) else {"type": "approve", "by": "policy"}
-
-
-async def judged(agent: Any, rule: Callable[[Any], Any] = no_force) -> tuple[str, LocalTurn]:
-    """The reply of an agent that works under a rule. A person says yes."""
-    loaded = as_agent(agent)
-    start = {"at": 1, "entry": "start", "code": "code-1", "python": "3.11", "policy": True}
-    local = LocalTurn(agent=loaded.name, journal=[start])
-    local.port.decide_at_once = rule
-    local.port.answers = lambda request: {"type": "approve"}
-    reply, _ = await local.run(loaded.run, ChatMessage.user_message(content="go"), [])
-    await local.end()
-    return reply.content or "", local
 
 
 def pydantic_ai_agent(drops: Drops, arguments: dict[str, Any]) -> Any:

@@ -31,6 +31,7 @@ from hitl.ext.langgraph.inside import in_thread, next_uuid, on_loop
 from hitl.ext.langgraph.models import ask_model, ask_model_in_thread, is_asking
 from hitl.ext.langgraph.nodes import CACHE, run_task
 from hitl.ext.langgraph.tools import call_tool
+from hitl.ext.turns import check_rules_reach, let_the_loop_run
 from hitl.turn.runtime import call_blocking, current_turn
 
 
@@ -84,32 +85,27 @@ def _wrap_caches() -> None:
 
 def _wrap_graphs() -> None:
     """Where a plain function of a turn runs a graph, the turn's loop does it: the nodes of that are steps as well."""
-    _let_the_loop_invoke(Pregel)
-
-
-def _let_the_loop_invoke(kind: Any) -> None:
-    invoke = kind.invoke
-
-    @functools.wraps(invoke)
-    def invoke_(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not in_thread():
-            return invoke(self, *args, **kwargs)
-        return current_turn("invoke()").run_sync("invoke()", lambda: self.ainvoke(*args, **kwargs))
-
-    kind.invoke = invoke_
+    let_the_loop_run(Pregel, "invoke", "ainvoke")
 
 
 def _wrap_tools() -> None:
     """A call is made in `_execute_tool_async` alone: of a plain function's calls of a node too, and of those that a
     plain function is wrapped around, which runs in a thread as plain middleware does."""
     execute, run_one = _original(ToolNode, "_execute_tool_async"), _original(ToolNode, "_arun_one")
-    _let_the_loop_invoke(ToolNode)
+    execute_plain = _original(ToolNode, "_execute_tool_sync")
+    let_the_loop_run(ToolNode, "invoke", "ainvoke")
 
     @functools.wraps(execute)
     async def execute_(self: ToolNode, request: Any, input_type: Any, config: Any) -> Any:
+        _check_rules_reach(request)
         if not on_loop():
             return await execute(self, request, input_type, config)
         return await call_tool(lambda made, given: execute(self, made, input_type, given), request, config)
+
+    @functools.wraps(execute_plain)
+    def execute_plain_(self: ToolNode, request: Any, input_type: Any, config: Any) -> Any:
+        _check_rules_reach(request, blocks=True)
+        return execute_plain(self, request, input_type, config)
 
     @functools.wraps(run_one)
     async def run_one_(self: ToolNode, *args: Any, **kwargs: Any) -> Any:
@@ -120,7 +116,13 @@ def _wrap_tools() -> None:
         return await run_one(self, *args, **kwargs)
 
     ToolNode._execute_tool_async = execute_  # type: ignore[method-assign]
+    ToolNode._execute_tool_sync = execute_plain_  # type: ignore[method-assign]
     ToolNode._arun_one = run_one_  # type: ignore[method-assign]
+
+
+def _check_rules_reach(request: Any, *, blocks: bool = False) -> None:
+    name = request.tool_call["name"]
+    check_rules_reach(lambda: f"the graph that calls {name}", "await its ainvoke() in an async tool", blocks=blocks)
 
 
 def _wrap_models() -> None:
@@ -149,7 +151,7 @@ def _wrap_models() -> None:
 def _wrap_batches() -> None:
     """What LangChain does at once for a plain function it does in threads that nobody counts, where no request would be
     a step: here the loop does it."""
-    _let_the_loop_invoke(RunnableParallel)
+    let_the_loop_run(RunnableParallel, "invoke", "ainvoke")
     batch = Runnable.batch
 
     @functools.wraps(batch)

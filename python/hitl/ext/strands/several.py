@@ -21,7 +21,7 @@ from hitl.ext.strands.copies import UNNAMED, copy_for, name_of
 from hitl.ext.strands.handoffs import HANDOFF, handoff_of
 from hitl.ext.strands.hooks import TurnHooks
 from hitl.ext.strands.turns import InTurn, know
-from hitl.ext.turns import is_in_turn
+from hitl.ext.turns import is_in_turn, let_the_loop_run
 from hitl.turn.runtime import Turn
 
 T = TypeVar("T")
@@ -127,3 +127,5 @@ def _without(function: Callable[..., Any], name: str, value: Any) -> Any:
 
 vars(graph)["asyncio"] = _Unhurried()
 _leave_time()
+for kind in (Graph, Swarm):
+    let_the_loop_run(kind, "__call__", "invoke_async")
