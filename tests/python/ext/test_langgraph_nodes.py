@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypedDict
@@ -10,8 +11,8 @@ from typing import Any, TypedDict
 import pytest
 from langchain_core.documents import Document
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
-from langchain_core.outputs import ChatGeneration, ChatResult
+from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 from langchain_core.runnables import RunnableLambda, RunnableParallel
 from langchain_core.tools import tool
 from langgraph.cache.memory import InMemoryCache
@@ -26,7 +27,7 @@ from hitl import ChatMessage, RunState, Store
 from hitl.ext.langgraph.inside import Approvals
 from hitl.ext.langgraph.keeping import PastTurns
 from hitl.ext.langgraph.wire import message_from_wire, message_to_wire
-from tests.python.ext.langgraph_runs import Timeless, says
+from tests.python.ext.langgraph_runs import Says, Timeless, says
 from tests.python.support.prefixes import run_all_prefixes
 
 
@@ -271,6 +272,61 @@ async def test_what_a_plain_node_asks_a_model_at_once_is_asked_once(how: str) ->
     done = await hitl.run(graph, state.answer(state.interrupts[0], "sent"))
     assert done.output == '{"text":"sent: draft 1, draft 2"}', done
     assert len(asked) == 2
+
+
+@pytest.mark.parametrize("how", ["astream", "stream", "a chain's astream"])
+async def test_what_a_node_has_a_model_say_word_by_word_is_asked_for_once(how: str) -> None:
+    asked: list[str] = []
+
+    class Drafts(Says):
+        """Another draft each time."""
+
+        def _generate(self, messages: list[BaseMessage], *args: Any, **options: Any) -> ChatResult:
+            asked.append(messages[-1].text)
+            self.last = f"draft {len(asked)}"
+            return super()._generate(messages, *args, **options)
+
+    model = Drafts(rounds=[])
+    chain = RunnableLambda(lambda given: given) | model
+
+    async def draft(state: MessagesState) -> dict[str, Any]:
+        said: Any = None
+        async for chunk in (model if how == "astream" else chain).astream(state["messages"]):
+            said = chunk if said is None else said + chunk
+        assert said is not None
+        interrupt(said.text)
+        return {"messages": [AIMessage(f"sent {said.text}")]}
+
+    def plain_draft(state: MessagesState) -> dict[str, Any]:
+        said = "".join(chunk.text for chunk in model.stream(state["messages"]))
+        interrupt(said)
+        return {"messages": [AIMessage(f"sent {said}")]}
+
+    builder = StateGraph(MessagesState).add_node("draft", plain_draft if how == "stream" else draft)
+    graph = builder.add_edge(START, "draft").compile()
+    first = await hitl.run(graph, "go")
+    assert first.status == "interrupted", first
+    state = hitl.RunState.from_string(graph, first.state.to_string())
+    done = await hitl.run(graph, state.answer(state.interrupts[0], True))
+    assert (done.output, len(asked)) == ("sent draft 1", 1)
+
+
+async def test_what_a_node_is_told_in_events_it_is_told_again_when_it_goes_on() -> None:
+    class Words(Says):
+        def _stream(self, *args: Any, **options: Any) -> Iterator[ChatGenerationChunk]:
+            yield ChatGenerationChunk(message=AIMessageChunk(content="read"))
+
+    async def read(state: MessagesState) -> dict[str, Any]:
+        events = [event["event"] async for event in Words(rounds=[]).astream_events(state["messages"])]
+        interrupt(sorted(set(events)))
+        return {"messages": [AIMessage(" ".join(sorted(set(events))))]}
+
+    graph = StateGraph(MessagesState).add_node("read", read).add_edge(START, "read").compile()
+    first = await hitl.run(graph, "go")
+    assert first.status == "interrupted", first
+    state = hitl.RunState.from_string(graph, first.state.to_string())
+    done = await hitl.run(graph, state.answer(state.interrupts[0], True))
+    assert "on_chat_model_stream" in str(done.output)
 
 
 def test_of_calls_that_share_an_id_each_that_was_approved_is_known() -> None:

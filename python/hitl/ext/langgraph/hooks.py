@@ -12,7 +12,7 @@ import copy
 import functools
 import types
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -30,6 +30,7 @@ from hitl.ext.langgraph import tracing
 from hitl.ext.langgraph.inside import in_thread, next_uuid, on_loop
 from hitl.ext.langgraph.models import ask_model, ask_model_in_thread, is_asking
 from hitl.ext.langgraph.nodes import CACHE, run_task
+from hitl.ext.langgraph.streamed import in_one_piece, tells_events
 from hitl.ext.langgraph.tools import call_tool
 from hitl.ext.turns import check_rules_reach, let_the_loop_run
 from hitl.turn.runtime import call_blocking, current_turn
@@ -146,6 +147,34 @@ def _wrap_models() -> None:
 
     BaseChatModel.agenerate = agenerate_  # type: ignore[method-assign]
     BaseChatModel.generate = generate_  # type: ignore[method-assign]
+    _wrap_streams()
+
+
+def _wrap_streams() -> None:
+    """A node that has a model's words one by one gets them in one piece, of a request that is a step like any other:
+    its next run has to find the same. People see them one by one all the same.
+
+    Not where ``astream_events`` asks: what it is told, nobody would tell it when the step is there already.
+    """
+    astream, stream = BaseChatModel.astream, BaseChatModel.stream
+
+    @functools.wraps(astream)
+    async def astream_(self: BaseChatModel, input: Any, config: Any = None, **options: Any) -> AsyncIterator[Any]:
+        if not on_loop() or is_asking() or tells_events(config):
+            async for chunk in astream(self, input, config, **options):
+                yield chunk
+        else:
+            yield in_one_piece(await self.ainvoke(input, config, **options))
+
+    @functools.wraps(stream)
+    def stream_(self: BaseChatModel, input: Any, config: Any = None, **options: Any) -> Iterator[Any]:
+        if not in_thread() or is_asking():
+            yield from stream(self, input, config, **options)
+        else:
+            yield in_one_piece(self.invoke(input, config, **options))
+
+    BaseChatModel.astream = astream_  # type: ignore[method-assign]
+    BaseChatModel.stream = stream_  # type: ignore[method-assign]
 
 
 def _wrap_batches() -> None:

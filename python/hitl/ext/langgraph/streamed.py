@@ -11,7 +11,9 @@ from typing import Any, Final
 from langchain_core.callbacks import AsyncCallbackHandler
 from langchain_core.messages import AIMessage, AIMessageChunk, InvalidToolCall, ToolCallChunk
 from langchain_core.outputs import ChatGenerationChunk, GenerationChunk, LLMResult
+from langchain_core.runnables.config import ensure_config
 from langchain_core.tracers._streaming import _StreamingCallbackHandler
+from langchain_core.tracers.event_stream import _AstreamEventsCallbackHandler
 
 from hitl.turn.places import StepScope, place_var
 from hitl.turn.runtime import Turn
@@ -38,6 +40,28 @@ def with_reader(callbacks: Any, turn: Turn) -> tuple[Any, Reader | None]:
     copied = callbacks.copy()
     copied.add_handler(reader, inherit=False)
     return copied, reader
+
+
+def in_one_piece(message: AIMessage) -> AIMessageChunk:
+    """A message as the only chunk of a stream, to which others can be added as to any."""
+    return AIMessageChunk(
+        content=message.content,
+        additional_kwargs=message.additional_kwargs,
+        response_metadata=message.response_metadata,
+        name=message.name,
+        id=message.id,
+        usage_metadata=message.usage_metadata,
+        tool_calls=message.tool_calls,
+        invalid_tool_calls=message.invalid_tool_calls,
+        chunk_position="last",
+    )
+
+
+def tells_events(config: Any) -> bool:
+    """Whether ``astream_events`` is what a request is made for."""
+    callbacks = ensure_config(config)["callbacks"]
+    handlers = callbacks if isinstance(callbacks, list) else getattr(callbacks, "handlers", ())
+    return any(isinstance(each, _AstreamEventsCallbackHandler) for each in handlers)
 
 
 def _is_in_tool(scope: StepScope | None) -> bool:
