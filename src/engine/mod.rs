@@ -198,6 +198,15 @@ impl Engine {
         self.placement.standing(turn, epoch).ok_or_else(none)
     }
 
+    /// The same of that run of it.
+    ///
+    /// # Errors
+    /// As well [`Error::StaleEpoch`], where the turn has begun anew since.
+    fn standing_of(&self, turn: TurnId, epoch: u64, run: u64) -> Result<LiveSnapshot, Error> {
+        let standing = self.standing(turn, epoch)?;
+        if standing.run == run { Ok(standing) } else { Err(Error::StaleEpoch) }
+    }
+
     fn is_stopping(&self) -> bool {
         self.stopping.is_cancelled()
     }

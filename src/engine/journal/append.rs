@@ -111,7 +111,9 @@ impl Engine {
         epoch: u64,
         records: Vec<Record>,
     ) -> Result<AppendResults, Error> {
+        // Whose words these are: by the time that they are stored the turn may have begun anew at this epoch.
         let standing = self.standing(turn, epoch)?;
+        let own = (epoch, standing.run);
         let is_at_work = records.iter().any(|record| !matches!(record, Record::Waiting { .. }));
         if is_at_work && (standing.is_paused || standing.is_held) {
             self.placement.go_on(turn, epoch);
@@ -129,8 +131,8 @@ impl Engine {
         let mark = Arc::new(Mutex::new(None));
         loop {
             let looked = Arc::new(self.precheck_records(&words, &standing.rules).await?);
-            let attempt = || self.append_all(turn, epoch, Arc::clone(&words), Arc::clone(&looked), Arc::clone(&mark));
-            match self.until_stored(turn, epoch, attempt).await? {
+            let attempt = || self.append_all(turn, own, Arc::clone(&words), Arc::clone(&looked), Arc::clone(&mark));
+            match self.until_stored(turn, own, attempt).await? {
                 AppendAttempt::Stored(results) => return Ok(results),
                 // The turn finds what it said in its journal when it begins anew.
                 AppendAttempt::CameAbout => {
@@ -147,12 +149,12 @@ impl Engine {
     async fn append_all(
         self: &Arc<Self>,
         turn: TurnId,
-        epoch: u64,
+        (epoch, run): (u64, u64),
         words: Arc<Vec<PreparedRecord>>,
         looked: Arc<RecordsPrecheck>,
         mark: Arc<Mutex<Option<Mark>>>,
     ) -> Result<AppendAttempt<AppendResults>, Error> {
-        let standing = self.standing(turn, epoch)?;
+        let standing = self.standing_of(turn, epoch, run)?;
         let (session, can_replay) = (standing.session, self.placement.runtime()?.replay);
         let engine = Arc::clone(self);
         faults::at(Point::EngineAppend);
@@ -219,7 +221,7 @@ impl Engine {
         faults::at(Point::EngineAppendCommitted);
         if let Some(own) = written.own {
             // What was appended before goes to the turn before it hears of this.
-            self.placement.appended(turn, epoch, own, written.found);
+            self.placement.appended(turn, run, own, written.found);
         }
         for error in &written.ignored {
             // Not its words, nor its place, which may hold arguments.

@@ -67,7 +67,7 @@ impl Mark {
 }
 
 impl Engine {
-    /// Makes an attempt to store a word of the turn at `epoch` until the store takes or refuses it, or the server
+    /// Makes an attempt to store a word of that `run` of the turn at `epoch` until the store takes or refuses it, or the server
     /// stops. Time that it waits is none of the turn's (`--timeout`). A run without a server has somebody who can be
     /// told at once.
     ///
@@ -77,27 +77,26 @@ impl Engine {
     pub(in crate::engine) async fn until_stored<T, A>(
         self: &Arc<Self>,
         turn: TurnId,
-        epoch: u64,
+        (epoch, run): (u64, u64),
         attempt: impl Fn() -> A,
     ) -> Result<T, Error>
     where
         A: Future<Output = Result<T, Error>>,
     {
-        let run = self.placement.run_at(turn, epoch);
         let first = attempt().await;
         let why = match first {
             Err(why @ Error::StoreUnavailable(_)) if self.host.outlasts_outages() => why,
             outcome => return outcome,
         };
         let _unstored = self.journal.outage.wait(&why);
-        self.placement.rest(turn, epoch);
+        self.placement.rest(turn, run);
         loop {
             let stops = self.is_stopping();
             tokio::select! {
                 () = self.stopping.cancelled() => {}
                 () = tokio::time::sleep(STORE_PAUSE) => {}
             }
-            if run.is_some() && self.placement.run_at(turn, epoch).is_some_and(|now| Some(now) != run) {
+            if self.placement.run_at(turn, epoch).is_some_and(|now| now != run) {
                 // The store that is there now does not know of the run that said this, and another one has begun.
                 return Err(Error::StaleEpoch);
             }
@@ -106,7 +105,7 @@ impl Engine {
                 // Whoever stops the server does not wait for what cannot be stored, however late it is found out.
                 Err(error @ Error::StoreUnavailable(_)) => return Err(error),
                 outcome => {
-                    self.placement.work_on(turn, epoch);
+                    self.placement.work_on(turn, run);
                     return outcome;
                 }
             }

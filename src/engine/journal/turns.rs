@@ -39,7 +39,7 @@ impl Engine {
         for warning in &warnings {
             tracing::warn!(session = %standing.session, "{warning}");
         }
-        self.until_stored(turn, epoch, || {
+        self.until_stored(turn, (epoch, standing.run), || {
             let warnings = warnings.clone();
             self.store.transact(About::Turn(turn), move |tx| {
                 owned_turn(tx, turn, epoch)?;
@@ -68,14 +68,15 @@ impl Engine {
         state: Vec<ChatMessage>,
     ) -> Result<(), Error> {
         let said = Arc::new((response, state));
-        self.end_until_stored(turn, epoch, || self.end_once(turn, epoch, Arc::clone(&said))).await
+        let own = (epoch, self.standing(turn, epoch)?.run);
+        self.end_until_stored(turn, own, || self.end_once(turn, own, Arc::clone(&said))).await
     }
 
     /// Makes an attempt to end a turn until it is stored.
     async fn end_until_stored<A>(
         self: &Arc<Self>,
         turn: TurnId,
-        epoch: u64,
+        (epoch, run): (u64, u64),
         attempt: impl Fn() -> A,
     ) -> Result<(), Error>
     where
@@ -86,7 +87,7 @@ impl Engine {
             attempts.fetch_add(1, Ordering::Relaxed);
             attempt()
         };
-        let ended = self.until_stored(turn, epoch, counted).await;
+        let ended = self.until_stored(turn, (epoch, run), counted).await;
         if matches!(ended, Err(Error::TurnNotOpen(_))) && attempts.into_inner() > 1 {
             // The attempt before came about, and could not know it.
             self.tell_of_end(turn, epoch).await;
@@ -97,10 +98,10 @@ impl Engine {
     async fn end_once(
         self: &Arc<Self>,
         turn: TurnId,
-        epoch: u64,
+        (epoch, run): (u64, u64),
         said: Arc<(ChatMessage, Vec<ChatMessage>)>,
     ) -> Result<(), Error> {
-        let standing = self.standing(turn, epoch)?;
+        let standing = self.standing_of(turn, epoch, run)?;
         let (session_id, worked) = (standing.session, standing.worked);
         let engine = Arc::clone(self);
         faults::at(Point::EngineEnd);
@@ -135,11 +136,17 @@ impl Engine {
     /// # Errors
     /// [`Error::StaleEpoch`], [`Error::TurnNotOpen`].
     pub async fn turn_failed(self: &Arc<Self>, turn: TurnId, epoch: u64, failure: Failure) -> Result<(), Error> {
-        self.end_until_stored(turn, epoch, || self.fail_once(turn, epoch, failure.clone())).await
+        let own = (epoch, self.standing(turn, epoch)?.run);
+        self.end_until_stored(turn, own, || self.fail_once(turn, own, failure.clone())).await
     }
 
-    async fn fail_once(self: &Arc<Self>, turn: TurnId, epoch: u64, failure: Failure) -> Result<(), Error> {
-        let standing = self.standing(turn, epoch)?;
+    async fn fail_once(
+        self: &Arc<Self>,
+        turn: TurnId,
+        (epoch, run): (u64, u64),
+        failure: Failure,
+    ) -> Result<(), Error> {
+        let standing = self.standing_of(turn, epoch, run)?;
         let (session_id, worked) = (standing.session, standing.worked);
         let others = self.codes_elsewhere(&failure).await?;
         let engine = Arc::clone(self);

@@ -29,6 +29,8 @@ use crate::store::signals::KnownTurn;
 /// A turn at a worker, as a batch of its words finds it.
 #[derive(Debug, Clone)]
 pub struct LiveSnapshot {
+    /// See [`Placement::run_at`].
+    pub run: u64,
     /// Whose.
     pub session: SessionId,
     /// How many entries its worker was given with the order.
@@ -242,6 +244,7 @@ impl Placement {
     pub fn standing(&self, turn: TurnId, epoch: u64) -> Option<LiveSnapshot> {
         let is_at = |live: &&LiveTurn| live.epoch == epoch || Rule::Epoch.is_left_out();
         self.lock().at_workers.get(&turn).filter(is_at).map(|live| LiveSnapshot {
+            run: live.run,
             session: live.session,
             known: live.known,
             heard: live.has_heard_of(),
@@ -318,17 +321,17 @@ impl Placement {
         }
     }
 
-    /// The turn at `epoch` is not at work, although it has its slot: it waits for the server itself.
-    pub fn rest(&self, turn: TurnId, epoch: u64) {
-        if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch) {
+    /// That run of the turn is not at work, although it has its slot: it waits for the server itself.
+    pub fn rest(&self, turn: TurnId, run: u64) {
+        if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.run == run) {
             live.rest();
         }
         self.rested.notify_waiters();
     }
 
     /// It is at work again, unless it has paused.
-    pub fn work_on(&self, turn: TurnId, epoch: u64) {
-        if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.epoch == epoch)
+    pub fn work_on(&self, turn: TurnId, run: u64) {
+        if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.run == run)
             && live.stage == Stage::AtWork
         {
             live.work(turn, self);

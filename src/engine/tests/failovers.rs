@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
-use tokio::time::sleep;
+use tokio::runtime::Builder;
+use tokio::task::{spawn_blocking, yield_now};
+use tokio::time::{advance, sleep};
 
 use super::support::{self, World, journal_of};
 use crate::domain::Error;
@@ -68,6 +70,46 @@ async fn a_word_that_was_said_on_what_was_taken_back_is_not_stored() {
     world.step(&again, "a").await.unwrap();
     world.end(&again).await.unwrap();
     assert_eq!(world.kinds(order.turn).await, "start step end");
+}
+
+#[test]
+fn a_word_that_is_still_looked_at_when_its_run_is_taken_back_is_none_of_the_next_runs() {
+    // What may take its time has one thread, which is busy.
+    let runtime = Builder::new_current_thread().enable_all().start_paused(true).max_blocking_threads(1).build();
+    runtime.unwrap().block_on(async {
+        let (world, database, _) = server().await;
+        let (first, asked) = world.asking(1).await;
+        world.lose(&first).await;
+        let standby = database.standby();
+        world.answer(first.session, asked[0], json!("first")).await.unwrap();
+        let order = world.order_of(first.session).await;
+        let (free, busy) = std::sync::mpsc::channel::<()>();
+        drop(spawn_blocking(move || busy.recv()));
+        // Nobody else does while that thread is busy.
+        tokio::spawn(async {
+            loop {
+                advance(Duration::from_millis(10)).await
+            }
+        });
+        let (engine, turn, epoch) = (Arc::clone(&world.engine), order.turn, order.epoch);
+        let looked_at = support::call(json!({
+            "type": "tool_approval", "agent": "bank", "allowed_decisions": ["approve", "edit", "reject"],
+            "payload": {"type": "tool_approval", "tool_name": "pay", "tool_args": {"amount": 1}},
+            "args_schema": {"type": "object", "properties": {"amount": {"type": "integer"}}},
+            "response_schema": {"type": "object"},
+        }));
+        let saying = tokio::spawn(async move { engine.turn_append(turn, epoch, vec![looked_at]).await });
+        yield_now().await;
+        database.fail_over(standby);
+        world.hands.until("parking", |told| told.parked.contains(&turn).then_some(())).await;
+        world.answer(first.session, asked[0], json!("second")).await.unwrap();
+        let again = world.order_of(first.session).await;
+        assert_eq!(again.epoch, order.epoch);
+        free.send(()).unwrap();
+        assert_eq!(saying.await.unwrap(), Err(Error::StaleEpoch));
+        assert_eq!(world.kinds(turn).await, "start ask pause answer");
+        world.end(&again).await.unwrap();
+    });
 }
 
 #[tokio::test(start_paused = true)]

@@ -31,12 +31,15 @@ impl Placement {
         }
     }
 
-    /// Entries of the turn at `epoch` itself are durable, from the first to the last of these, and so is all before them: that
+    /// Entries of that run of the turn itself are durable, from the first to the last of these, and so is all before them: that
     /// goes to the turn before it hears of these. What of it others have written, and was not known here, was `found`.
-    pub fn appended(&self, turn: TurnId, epoch: u64, (first, last): (u64, u64), mut found: Vec<Delivery>) {
+    pub fn appended(&self, turn: TurnId, run: u64, (first, last): (u64, u64), found: Vec<Delivery>) {
         let mut turns = self.lock();
-        let run = turns.at_workers.get(&turn).filter(|live| live.epoch == epoch).map(|live| live.run);
-        run.into_iter().for_each(|run| turns.found(turn, run, last + 1, std::mem::take(&mut found)));
+        if turns.at_workers.get(&turn).is_some_and(|live| live.run != run) {
+            // It has begun anew, perhaps from another journal.
+            return;
+        }
+        turns.found(turn, run, last + 1, found);
         if let Some(queue) = turns.queues.get_mut(&turn) {
             queue.are_durable_before(first, last);
             turns.flush(self, turn);
