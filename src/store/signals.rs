@@ -35,6 +35,8 @@ pub struct KnownTurn {
     pub session: SessionId,
     /// The epoch at which it was claimed.
     pub epoch: u64,
+    /// Which run of it, as this process counts them: after a failover there can be two at one epoch, one after the other.
+    pub run: u64,
     /// How many entries of its journal are no novelty here: all that was written by others among them has reached
     /// the turn.
     pub known: u64,

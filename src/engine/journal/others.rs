@@ -237,7 +237,7 @@ impl Engine {
     /// has come in its place since: a look finds those that are still this server's, and they begin anew from their journals.
     /// Those that have lost nothing stay.
     async fn drop_what_was_taken_back(&self, promotions: u64) {
-        for (KnownTurn { turn, session, known, .. }, run, before) in self.placement.known_before(promotions) {
+        for (KnownTurn { turn, session, run, known, .. }, before) in self.placement.known_before(promotions) {
             let read = self.store.transact(About::Session(session), move |tx| {
                 let has_all = match known.checked_sub(1) {
                     Some(last) => !tx.journal_page(turn, last, 1)?.is_empty(),
@@ -267,9 +267,8 @@ impl Engine {
         }
     }
 
-    async fn catch_up_one(self: &Arc<Self>, of: KnownTurn) -> Result<(), Error> {
-        let KnownTurn { turn, epoch, known, .. } = of;
-        let Some(run) = self.placement.run_at(turn, epoch) else { return Ok(()) };
+    async fn catch_up_one(self: &Arc<Self>, held: KnownTurn) -> Result<(), Error> {
+        let KnownTurn { turn, epoch, run, known, .. } = held;
         let read = self.store.query(move |reader| {
             let life = reader.life(turn)?;
             let is_here = life.as_ref().is_some_and(|life| life.check_owner(epoch).is_ok());
@@ -285,10 +284,9 @@ impl Engine {
             // Another server has it, or it was parked here a moment ago.
             Some(life) if matches!(life.state, TurnState::UnderWay | TurnState::Parked { .. }) => {
                 tracing::debug!(%turn, "a turn is another server's now");
-                self.placement.park(turn, epoch);
+                self.placement.park_run(turn, run);
             }
-            _ if self.placement.standing(turn, epoch).is_some() => {
-                self.forget(turn);
+            _ if self.placement.end_run(turn, run) => {
                 self.placement.stop_worker(turn, "The turn was ended at another server");
             }
             _ => {}

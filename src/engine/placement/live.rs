@@ -461,7 +461,15 @@ impl Placement {
 
 impl Turns {
     fn remove(&mut self, placement: &Placement, turn: TurnId, epoch: u64) -> bool {
-        if self.at_workers.get(&turn).is_none_or(|live| live.epoch != epoch) {
+        self.remove_if(placement, turn, |live| live.epoch == epoch)
+    }
+
+    fn remove_run(&mut self, placement: &Placement, turn: TurnId, run: u64) -> bool {
+        self.remove_if(placement, turn, |live| live.run == run)
+    }
+
+    fn remove_if(&mut self, placement: &Placement, turn: TurnId, is_meant: impl Fn(&LiveTurn) -> bool) -> bool {
+        if !self.at_workers.get(&turn).is_some_and(is_meant) {
             return false;
         }
         if let Some(mut live) = self.at_workers.remove(&turn) {

@@ -79,7 +79,7 @@ impl LiveTurn {
 
     /// What others can ask of it.
     pub(super) fn as_known(&self, turn: TurnId) -> KnownTurn {
-        KnownTurn { turn, session: self.session, epoch: self.epoch, known: self.has_heard_of() }
+        KnownTurn { turn, session: self.session, epoch: self.epoch, run: self.run, known: self.has_heard_of() }
     }
 
     /// Something has happened to it that may cost or give it its slot.

@@ -17,12 +17,12 @@ impl Placement {
         self.lock().at_workers.get(&turn).filter(|live| live.run == run).map(|live| live.epoch)
     }
 
-    /// Those of which it is not known that none of so many `promotions` has taken anything back, each with its run and with after
-    /// how many it was so.
-    pub fn known_before(&self, promotions: u64) -> Vec<(KnownTurn, u64, u64)> {
+    /// Those of which it is not known that none of so many `promotions` has taken anything back, each with after how many it
+    /// was so.
+    pub fn known_before(&self, promotions: u64) -> Vec<(KnownTurn, u64)> {
         let turns = self.lock();
         let before = turns.at_workers.iter().filter(|(_, live)| live.promotions < promotions);
-        before.map(|(turn, live)| (live.as_known(*turn), live.run, live.promotions)).collect()
+        before.map(|(turn, live)| (live.as_known(*turn), live.promotions)).collect()
     }
 
     /// Nothing that is known here of that run of the turn was taken back by any of so many `promotions`.
@@ -36,13 +36,37 @@ impl Placement {
     /// begins anew from its journal.
     pub fn drop_taken_back(&self, turn: TurnId, run: u64) {
         let mut turns = self.lock();
-        let epoch = turns.at_workers.get(&turn).filter(|live| live.run == run).map(|live| live.epoch);
-        if epoch.is_some_and(|epoch| turns.remove(self, turn, epoch)) {
+        if turns.remove_run(self, turn, run) {
             turns.queues.remove(&turn);
             self.dispatch.get().into_iter().for_each(|dispatch| dispatch.park(turn));
         }
         drop(turns);
         self.rested.notify_waiters();
+    }
+
+    /// That run of the turn is another server's, or parked: its worker drops it.
+    pub fn park_run(&self, turn: TurnId, run: u64) {
+        let mut turns = self.lock();
+        if turns.remove_run(self, turn, run)
+            && let Some(dispatch) = self.dispatch.get()
+        {
+            dispatch.park(turn);
+        }
+        drop(turns);
+        self.rested.notify_waiters();
+    }
+
+    /// That run of the turn was ended by somebody else; whether it was at a worker. One that has begun since, as after a retry,
+    /// goes on.
+    pub fn end_run(&self, turn: TurnId, run: u64) -> bool {
+        let mut turns = self.lock();
+        let was_here = turns.remove_run(self, turn, run);
+        if was_here && !turns.claimed.contains_key(&turn) {
+            turns.queues.remove(&turn);
+        }
+        drop(turns);
+        self.rested.notify_waiters();
+        was_here
     }
 
     /// Tells the worker of a settled turn to stop: not that of a run which has begun since, as after a retry.

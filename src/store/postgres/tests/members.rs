@@ -228,7 +228,7 @@ async fn whose_owner_is_gone_or_who_was_let_go_of_is_orphaned_and_ones_own_are_n
     assert_eq!(of("another").await, []);
     let of = async |known| one.upkeep().look(TurnTaker::default(), known).await.unwrap().owned;
     assert_eq!(of(Vec::new()).await, [orphan(1)]);
-    assert_eq!(of(vec![KnownTurn { turn: turn_id(1), session: session_id(1), epoch: 1, known: 0 }]).await, []);
+    assert_eq!(of(vec![KnownTurn { turn: turn_id(1), session: session_id(1), epoch: 1, run: 1, known: 0 }]).await, []);
     one.close().await.unwrap();
 }
 
@@ -330,9 +330,9 @@ async fn of_turns_in_memory_those_are_told_of_to_whom_others_have_written_or_tha
         });
         begun.await.unwrap();
     }
-    let turn = |number, known| KnownTurn { turn: turn_id(number), session: session_id(number), epoch: 1, known };
-    let moved = async |known: Vec<KnownTurn>| store.upkeep().look(TurnTaker::default(), known).await.unwrap().moved;
-    let mut told = moved((1..=5).map(|number| turn(number, 0)).collect()).await;
+    let held = |number, known| KnownTurn { turn: turn_id(number), session: session_id(number), epoch: 1, run: 1, known };
+    let moved = async |held: Vec<KnownTurn>| store.upkeep().look(TurnTaker::default(), held).await.unwrap().moved;
+    let mut told = moved((1..=5).map(|number| held(number, 0)).collect()).await;
     told.sort_unstable_by_key(|turn| turn.0);
     assert_eq!(told, [turn_id(2), turn_id(3), turn_id(4), turn_id(5)]);
     assert_eq!(moved(vec![turn(1, 0), turn(2, 2)]).await, []);
