@@ -154,13 +154,21 @@ async fn keep_linking(inner: Weak<Inner>) {
 
 impl Inner {
     async fn look_at_clock(&self) -> Result<(), Error> {
+        if self.look_once().await? && !self.look_once().await? {
+            tracing::warn!(
+                "the database's clock was set, or another database is there: it is as late as that one says"
+            );
+        }
+        Ok(())
+    }
+
+    /// Whether it is to be looked again at once.
+    async fn look_once(&self) -> Result<bool, Error> {
         let asked = self.clock.moment();
         let replies = self.pool.run(Frame::Snapshot, vec![SqlCall::new(sql!("store/time"), vec![])]).await?;
         let replied = self.clock.moment();
-        if let Some(row) = replies.first().and_then(|rows| rows.first()) {
-            self.clock.looked(asked, replied, rows::Cells::plain(&mut PostgresCells::new("clock", row))?);
-        }
-        Ok(())
+        let Some(row) = replies.first().and_then(|rows| rows.first()) else { return Ok(false) };
+        Ok(self.clock.looked(asked, replied, rows::Cells::plain(&mut PostgresCells::new("clock", row))?))
     }
 
     async fn answer(&self, questions: Vec<StoreQuestion>) -> Result<Vec<Result<Answer, Error>>, Error> {

@@ -8,12 +8,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use rustix::time::{ClockId, clock_gettime};
 use tokio::runtime::Handle;
 use tokio::sync::{broadcast, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use super::database_clock::since_boot;
 use super::servers::{
     OtherServer, Registered, RunningNow, ServerId, ServerKind, ServerRow, ServerRows, ServerSnapshot,
 };
@@ -485,8 +485,7 @@ fn now() -> Moment {
     if let Some(moment) = crate::domain::seeds::moment() {
         return moment;
     }
-    let time = clock_gettime(ClockId::Boottime);
-    Duration::new(u64::try_from(time.tv_sec).unwrap_or_default(), u32::try_from(time.tv_nsec).unwrap_or_default())
+    since_boot()
 }
 
 /// Waits for a moment. The timer may stand still while the machine sleeps, and then is late.

@@ -106,10 +106,17 @@ impl Machine {
     }
 
     async fn look_at_clock(self, clock: &DatabaseClock, connection: &SimulatedConnection) -> Result<(), Error> {
+        if self.look_once(clock, connection).await? {
+            self.look_once(clock, connection).await?;
+        }
+        Ok(())
+    }
+
+    /// Whether it is to be looked again at once.
+    async fn look_once(self, clock: &DatabaseClock, connection: &SimulatedConnection) -> Result<bool, Error> {
         let asked = clock.moment();
         let now = connection.now().await?;
-        clock.looked(asked, clock.moment(), now.millis() + self.lag);
-        Ok(())
+        Ok(clock.looked(asked, clock.moment(), now.millis() + self.lag))
     }
 }
 
