@@ -330,12 +330,12 @@ async fn of_turns_in_memory_those_are_told_of_to_whom_others_have_written_or_tha
         });
         begun.await.unwrap();
     }
-    let held = |number, known| KnownTurn { turn: turn_id(number), session: session_id(number), epoch: 1, run: 1, known };
-    let moved = async |held: Vec<KnownTurn>| store.upkeep().look(TurnTaker::default(), held).await.unwrap().moved;
-    let mut told = moved((1..=5).map(|number| held(number, 0)).collect()).await;
+    let of = |number, known| KnownTurn { turn: turn_id(number), session: session_id(number), epoch: 1, run: 1, known };
+    let moved = async |known: Vec<KnownTurn>| store.upkeep().look(TurnTaker::default(), known).await.unwrap().moved;
+    let mut told = moved((1..=5).map(|number| of(number, 0)).collect()).await;
     told.sort_unstable_by_key(|turn| turn.0);
     assert_eq!(told, [turn_id(2), turn_id(3), turn_id(4), turn_id(5)]);
-    assert_eq!(moved(vec![turn(1, 0), turn(2, 2)]).await, []);
+    assert_eq!(moved(vec![of(1, 0), of(2, 2)]).await, []);
     store.close().await.unwrap();
 }
 
