@@ -10,9 +10,10 @@ there is none, the outcome says that the tool did run.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from hitl import _core
 from hitl.errors import ResultNotStored, StepError
@@ -102,24 +103,54 @@ def _is_shown(value: Any) -> bool:
     return not PARTS_OF_FRAMEWORKS.get(value["type"], frozenset()).isdisjoint(value)
 
 
-def begun(journal: list[dict[str, Any]]) -> dict[str, list[int]]:
-    """When each once step began that has neither a result nor steps of its own; asking for its outcome aside."""
+class OnceRuns(NamedTuple):
+    """How often the body of a once step without a result began."""
+
+    doubtful: list[int]
+    """When each run began that somebody was asked about, or is to be (ms since 1970)."""
+    goes_on: bool
+    """Whether one came after them and got to steps of its own: it is gone through again, and nobody is asked."""
+
+
+def begun(journal: list[dict[str, Any]]) -> dict[str, OnceRuns]:
+    """The once steps that have no result, by path; those aside of which nobody has to be asked anything."""
     times: dict[str, list[int]] = {}
-    for entry in journal:
+    last: dict[str, int] = {}
+    for index, entry in enumerate(journal):
         if entry["entry"] == "intent":
-            times.setdefault(entry["step"]["path"], []).append(entry["at"])
-    if times:
-        for entry in journal:
-            step = entry.get("step")
-            if step is None or entry["entry"] == "intent":
-                continue
+            path = entry["step"]["path"]
+            times.setdefault(path, []).append(entry["at"])
+            last[path] = index
+    if not times:
+        return {}
+    asked: Counter[str] = Counter()
+    got_on: set[str] = set()
+    for index, entry in enumerate(journal):
+        step = entry.get("step")
+        if step is None or entry["entry"] == "intent":
+            continue
+        if entry["entry"] == "step":
             times.pop(step["path"], None)
-            outer, slash, inner = step["path"].rpartition("/")
-            while slash:
-                if not inner.startswith("?"):
-                    times.pop(outer, None)
-                outer, slash, inner = outer.rpartition("/")
-    return times
+        for outer, inner in _around(step["path"]):
+            if inner.startswith("?"):
+                asked[outer] += 1
+            elif index > last.get(outer, index):
+                got_on.add(outer)
+    runs = {}
+    for path, began in times.items():
+        # What was asked is asked again, whatever has come after it: the journal has it.
+        doubtful = began[: max(asked[path], len(began) - (path in got_on))]
+        if doubtful:
+            runs[path] = OnceRuns(doubtful, len(doubtful) < len(began))
+    return runs
+
+
+def _around(path: str) -> Iterator[tuple[str, str]]:
+    """The paths of the steps around one, innermost first, each with what is inside of it."""
+    outer, slash, _ = path.rpartition("/")
+    while slash:
+        yield outer, path[len(outer) + 1 :]
+        outer, slash, _ = outer.rpartition("/")
 
 
 def stored_as_json(name: str, value: Any, why: Exception) -> dict[str, Any]:

@@ -219,20 +219,16 @@ def opened(outcome: dict[str, Any], scope: StepScope | None, *, is_kept: bool = 
         del error  # else it holds this frame, which holds it: a ring for the garbage collector
 
 
-async def ask_for_outcome(
-    turn: _Turn,
-    step: StepIdentity,
-    number: int,
-    arguments: Mapping[str, Any] | None,
-    begun: list[int],
-    begin_again: Callable[[], None],
-) -> None:
+async def was_settled(
+    turn: _Turn, step: StepIdentity, number: int, arguments: Mapping[str, Any] | None, doubtful: list[int]
+) -> bool:
     """A crash hit a once step in flight: a person says what came of it, instead of a second run.
 
-    The body begins once more when the answer is that it was not done; each such run may be hit by a crash in its turn.
+    False when the answer is that it was not done: then the body runs, and each such run may be hit by a crash in its
+    turn. ``doubtful``: see ``hitl.journal.outcomes``.
     """
     turn.enter_call()
-    for run, at in enumerate(begun, 1):
+    for run, at in enumerate(doubtful, 1):
         payload, schema = outcome_question(step["name"], arguments, at, turn.max_payload)
         question: StepIdentity = {
             "path": f"{step['path']}/?{run}",
@@ -249,5 +245,5 @@ async def ask_for_outcome(
         result = outcome_result(answer, step["kind"])
         if result is not None:
             turn.order.when_live(step["path"], partial(turn.order.records.send_step, step, result))
-            return
-    turn.order.when_live(step["path"], begin_again, step)
+            return True
+    return False

@@ -82,8 +82,8 @@ class Order:
         self._is_delivering = False
         self._reported = False
         self.hold = Hold(self, port, hold, replay_timeout)
-        self.began: dict[str, list[int]] = begun(journal)
-        """When once steps without a result began (ms since 1970), by path."""
+        self.began = begun(journal)
+        """Once steps without a result that somebody was asked about, or is to be, by path."""
 
     # -- callbacks of the turn, as the schedule sees them -----------------------------------------------------------
 

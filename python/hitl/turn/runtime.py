@@ -400,15 +400,19 @@ class Turn:
                     self.watcher.step_asked(step, scope, shown)
                 start = partial(bodies.start_body, self, scope, step, body, contextvars.copy_context())
                 begin = partial(bodies.begin, self, scope, step, start, shown, source)
-                begun = self.order.began.get(path)
+                runs = self.order.began.get(path)
                 if claim == "live":
                     self.order.when_live(path, begin, step)
-                elif claim != "never" and begun is not None:
-                    await bodies.ask_for_outcome(self, step, number, arguments, begun, begin)
-                elif claim != "never" and not (self._run_bodies or only_steps):
+                elif claim == "never" or (
+                    runs is not None and await bodies.was_settled(self, step, number, arguments, runs.doubtful)
+                ):
+                    pass  # no body runs
+                elif runs is not None and not runs.goes_on:
+                    self.order.when_live(path, begin, step)
+                elif not (self._run_bodies or only_steps):
                     self.unchecked.append(f"{kind} {name}")
                     self.order.skip(path)
-                elif claim != "never":
+                else:
                     bodies.run_again(self, scope, step, start, source)
             outcome = await future
         except asyncio.CancelledError:

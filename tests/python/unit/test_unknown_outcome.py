@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from hitl import step
+from hitl import interrupt, step
 from hitl.errors import StepError
 from hitl.journal.outcomes import KINDS_OF_FRAMEWORKS, OF_FRAMEWORKS
 from hitl.turn.runtime import current_turn
@@ -189,3 +189,38 @@ async def test_arguments_that_cannot_be_shown_are_left_out() -> None:
 
     assert (await replayed(with_a_handle, local.port.journal[:2], answer))[0] == "x"
     assert asked == [None]
+
+
+async def prepares() -> None:
+    runs.append("prepared")
+
+
+async def pays_in_parts(cents: int) -> str:
+    await step(prepares)
+    payee = await interrupt({"type": "payee"})
+    return f"paid {cents} to {payee}"
+
+
+async def pays() -> Any:
+    return await step(once=True)(pays_in_parts)(250)
+
+
+def not_done_then_ann(ask: Any) -> Any:
+    return {"outcome": "not_done"} if ask["type"] == "unknown_outcome" else "Ann"
+
+
+async def test_what_was_said_of_a_first_run_still_counts_wherever_the_second_is_hit() -> None:
+    cut = (await recorded(pays, not_done_then_ann)).port.journal[:2]
+    value, twice = await replayed(pays, cut, not_done_then_ann)
+    journal = twice.port.journal
+    inside = ["step 0#1/0#1", "ask 0#1/0#2", "answer"]
+    assert entries(twice)[1:] == ["intent 0#1", "ask 0#1/?1", "answer", "intent 0#1", *inside, "step 0#1"]
+    for length in range(6, len(journal) + 1):
+        asked: list[str] = []
+
+        def answer(request: Any, asked: list[str] = asked) -> Any:
+            asked.append(request["type"])
+            return not_done_then_ann(request)
+
+        assert (await replayed(pays, journal[:length], answer))[0] == value
+        assert "unknown_outcome" not in asked

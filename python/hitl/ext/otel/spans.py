@@ -239,8 +239,8 @@ class TurnSpans:
             if step["kind"] in _UNTOLD:
                 return
             # No body ran here: somebody said what came of it, or it could not begin.
-            began = self.turn.order.began.get(step["path"], [at])[-1]
-            known = _Step(step, began * _MS, None, described.step(step))
+            began = self.turn.order.began.get(step["path"])
+            known = _Step(step, (at if began is None else began.doubtful[-1]) * _MS, None, described.step(step))
         if "error" in outcome and known.error is None:
             known.error = outcome["error"].get("type", "Exception")
         end = max(known.end or at * _MS, known.start)
