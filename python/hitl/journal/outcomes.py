@@ -109,33 +109,32 @@ class OnceRuns(NamedTuple):
     doubtful: list[int]
     """When each run began that somebody was asked about, or is to be (ms since 1970)."""
     goes_on: bool
-    """Whether one came after them and got to steps of its own: it is gone through again, and nobody is asked."""
+    """Whether one came after them and left something in the journal: it is gone through again, and nobody is asked.
+    So the matcher has it (``mark_inner`` in ``src/domain/replay/order.rs``)."""
 
 
 def begun(journal: list[dict[str, Any]]) -> dict[str, OnceRuns]:
     """The once steps that have no result, by path; those aside of which nobody has to be asked anything."""
     times: dict[str, list[int]] = {}
     last: dict[str, int] = {}
-    for index, entry in enumerate(journal):
+    for position, entry in enumerate(journal):
         if entry["entry"] == "intent":
             path = entry["step"]["path"]
             times.setdefault(path, []).append(entry["at"])
-            last[path] = index
+            last[path] = position
     if not times:
         return {}
     asked: Counter[str] = Counter()
     got_on: set[str] = set()
-    for index, entry in enumerate(journal):
-        step = entry.get("step")
-        if step is None or entry["entry"] == "intent":
-            continue
+    for position, entry in enumerate(journal):
         if entry["entry"] == "step":
-            times.pop(step["path"], None)
-        for outer, inner in _around(step["path"]):
-            if inner.startswith("?"):
-                asked[outer] += 1
-            elif index > last.get(outer, index):
-                got_on.add(outer)
+            times.pop(entry["step"]["path"], None)
+        for path in _paths(entry):
+            for outer, inner in _around(path):
+                if inner.startswith("?"):
+                    asked[outer] += 1
+                elif position > last.get(outer, position):
+                    got_on.add(outer)
     runs = {}
     for path, began in times.items():
         # What was asked is asked again, whatever has come after it: the journal has it.
@@ -143,6 +142,15 @@ def begun(journal: list[dict[str, Any]]) -> dict[str, OnceRuns]:
         if doubtful:
             runs[path] = OnceRuns(doubtful, len(doubtful) < len(began))
     return runs
+
+
+def _paths(entry: dict[str, Any]) -> list[str]:
+    """The places that an entry is about."""
+    if entry["entry"] == "wakes":
+        return [wake["task"] for wake in entry["wakes"]]
+    if "step" in entry:
+        return [entry["step"]["path"]]
+    return [entry["path"]] if entry["entry"] == "timer" else []
 
 
 def _around(path: str) -> Iterator[tuple[str, str]]:

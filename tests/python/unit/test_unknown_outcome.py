@@ -1,5 +1,6 @@
 """hitl/journal/outcomes.py: a crash in the middle of a once step is for a person to judge."""
 
+import asyncio
 import json
 from functools import partial
 from typing import Any
@@ -224,3 +225,45 @@ async def test_what_was_said_of_a_first_run_still_counts_wherever_the_second_is_
 
         assert (await replayed(pays, journal[:length], answer))[0] == value
         assert "unknown_outcome" not in asked
+
+
+async def calls_a_once_step() -> Any:
+    return await step(once=True)(charge)("visa")
+
+
+async def sleeps() -> Any:
+    without_end = asyncio.create_task(step(asyncio.Event().wait))
+    await asyncio.sleep(0.001)
+    without_end.cancel()
+    return await step(charge, "visa")
+
+
+async def reads() -> Any:
+    without_end = asyncio.create_task(step(asyncio.Event().wait))
+    await asyncio.to_thread(int)
+    without_end.cancel()
+    return await step(once=True)(charge)("visa")
+
+
+@pytest.mark.parametrize(
+    ("body", "inside", "doubtful"),
+    [(calls_a_once_step, "intent 0#1/0#1", ["charge"]), (sleeps, "timer 0#1/0@1", []), (reads, "wakes", [])],
+    ids=["a once step", "a timer", "raw I/O"],
+)
+async def test_a_run_that_has_left_anything_in_the_journal_goes_on(body: Any, inside: str, doubtful: list[str]) -> None:
+    """As the matcher has it, which would wait in vain for what is recorded inside."""
+
+    async def around() -> Any:
+        return await step(once=True)(body)()
+
+    local = await recorded(around)
+    cut = local.port.journal[:3]
+    assert entries(local)[:3] == ["start", "intent 0#1", inside]
+    asked: list[str] = []
+
+    def answer(request: Any) -> Any:
+        asked.append(request["payload"]["tool_name"].rpartition(".")[2])
+        return {"outcome": "not_done"}
+
+    assert (await replayed(around, cut, answer))[0] == "charged 100"
+    assert asked == doubtful
