@@ -24,7 +24,8 @@ class ChannelPort:
         self._turn_id = turn_id
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
-        self._last_call = 0
+        self.last_call = 0
+        """The number of what was said last that is acknowledged."""
         self._end: tuple[int, Callable[[HitlError | None], None]] | None = None
         self._silent = False
 
@@ -134,10 +135,10 @@ class ChannelPort:
         return True
 
     def _call(self, frame: Frame) -> int:
-        self._last_call += 1
-        frame["call"] = self._last_call
+        self.last_call += 1
+        frame["call"] = self.last_call
         self._send(frame)
-        return self._last_call
+        return self.last_call
 
     def _send(self, frame: Frame) -> None:
         if not self._silent:

@@ -92,8 +92,18 @@ class LoopRuns:
             self.core.hear_json(token, encode_body(frame))
         self.fetch_soon()
 
+    def over(self, token: int) -> asyncio.Future[Any]:
+        """Done when the core is through with a run whose caller does not wait for it any more."""
+        over: asyncio.Future[Any] = self._loop.create_future()
+        if token in self._waiting:
+            self._waiting[token] = over
+        else:
+            over.set_result(None)
+        return over
+
     def stop(self, token: int) -> None:
-        """Let go of a run."""
+        """Let go of a run. What is on its way to the store may still come there until it is ``over``."""
+        self.leave(token)
         self.core.stop(token)
         self.fetch_soon()
 

@@ -225,8 +225,7 @@ async def _go(
         if task.turn is not None:
             await task.turn.see_out()
     except (Exception, asyncio.CancelledError):  # whatever it is: the agent has nobody to work for any more
-        runs.stop(task.token)
-        await _cancel(task)
+        await _cancel(runs, task)
         raise
     finally:
         runs.leave(task.token)
@@ -253,16 +252,31 @@ async def _go(
     )
 
 
-async def _cancel(task: Task) -> None:
-    """Stop the agent of a run that nobody waits for any more, and see it out."""
+async def _cancel(runs: LoopRuns, task: Task) -> None:
+    """Stop the agent of a run that nobody waits for any more, and see it out. What it has said is in its store then."""
+    over = runs.over(task.token)
     if task.turn is not None:
         if task.turn.stopped_as is None:
             task.turn.cancel(is_settled=False)  # in a store it stays open
+        await _until(task.settled(), over)
+    runs.stop(task.token)
+    if task.turn is not None:
         while not task.turn.gone.is_set():
             try:
                 await task.turn.see_out()
             except asyncio.CancelledError:  # cancelled twice: its cleanup has a limit of its own
                 continue
+    await _until(over)
+    over.exception()  # seen: the caller is told why it was stopped
+
+
+async def _until(*futures: asyncio.Future[Any]) -> None:
+    """Wait for the first of them, also where the caller is cancelled once more: a commit does not take long."""
+    while not any(future.done() for future in futures):
+        try:
+            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            continue
 
 
 def _usage(task: Task, waits: RunState | None) -> Usage:

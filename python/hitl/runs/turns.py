@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -48,6 +49,19 @@ class Task:
         self.error: BaseException | None = None
         """What the agent raised, or why its turn cannot go on."""
         self._runs = runs
+        self._acknowledged = 0
+        self._settled: asyncio.Future[None] | None = None
+
+    def settled(self) -> asyncio.Future[None]:
+        """Done once all that the turn has said is stored, or refused. It must not say more."""
+        self._settled = asyncio.get_running_loop().create_future()
+        self._look_whether_settled()
+        return self._settled
+
+    def _look_whether_settled(self) -> None:
+        said = 0 if self.turn is None else self.turn.port.last_call
+        if self._settled is not None and not self._settled.done() and self._acknowledged >= said:
+            self._settled.set_result(None)
 
     def send(self, frame: Frame) -> None:
         """Say something about the turn to the core."""
@@ -57,6 +71,9 @@ class Task:
         """A frame of the core about the turn."""
         name = frame["frame"]
         turn = self.turn
+        if "call" in frame:  # in the order in which they were said
+            self._acknowledged = frame["call"]
+            self._look_whether_settled()
         if name == "turn":
             try:
                 self.turn = RunTurn(self, frame)

@@ -165,6 +165,33 @@ async def test_a_cancelled_call_cancels_the_agent(tmp_path: Path) -> None:
         assert (await hitl.run(agent, state)).output == "worked"
 
 
+async def test_what_a_cancelled_call_has_said_is_in_the_store_when_it_returns(tmp_path: Path) -> None:
+    began = asyncio.Event()
+
+    async def work(number: int) -> int:
+        began.set()
+        return number
+
+    async def agent(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+        for number in range(10):
+            await step(work, number)
+        return ChatMessage.assistant_message(content="done"), []
+
+    async with hitl.Store(tmp_path / "runs.db") as store:
+        for rounds in range(20):  # wherever the record of a step is on its way to the file
+            began.clear()
+            running = asyncio.create_task(hitl.run(agent, "go", store=store, session=str(rounds)))
+            await began.wait()
+            for _ in range(rounds):
+                await asyncio.sleep(0)
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            state = await RunState.from_store(agent, store, str(rounds))
+            assert state is not None
+            assert (await hitl.run(agent, state)).output == "done"
+
+
 async def test_what_fails_one_run_in_a_round_of_the_loop_is_not_the_others_matter() -> None:
     stopped: list[str] = []
 
