@@ -106,6 +106,7 @@ class AnyTurn(Protocol):
     tasks_made: int
     hashes: int
     closed: bool
+    is_parked: bool
     stands_still: bool
     is_over: bool
     context: Any

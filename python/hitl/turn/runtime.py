@@ -147,7 +147,8 @@ class Turn:
         self.unchecked: list[str] = []
         """Steps whose bodies would have run again in this replay."""
         self._run_bodies = run_bodies
-        self._parked = False
+        self.is_parked = False
+        """It has left memory: its hitl calls raise ``Parked``."""
         self._rule_changes = RuleChanges(journal or [])
         self._asked_inside = asked_inside(journal or [])
         self.tool_error_formatter: Callable[[str, dict[str, Any], ToolRejected], str] | None = None
@@ -216,7 +217,7 @@ class Turn:
             self._most_tasks = _MOST_ENDED + 2 * len(self.tasks)
         self._tasks[task] = place
         # No callback of each says that it has ended: a framework makes many tasks, and callbacks cost more than most.
-        if done is not None or self._parked:
+        if done is not None or self.is_parked:
             task.add_done_callback(done or self.left, context=OUTSIDE.copy())
 
     @property
@@ -228,7 +229,7 @@ class Turn:
 
     def left(self, task: asyncio.Task[Any]) -> None:
         self._tasks.pop(task, None)
-        if self._parked and not task.cancelled():
+        if self.is_parked and not task.cancelled():
             task.exception()  # seen: asyncio would log a Parked that nobody awaited
 
     @property
@@ -248,7 +249,7 @@ class Turn:
 
     def park(self) -> None:
         """Leave memory: whatever waits in a hitl call gets ``Parked``, and nothing is recorded from now on."""
-        self._parked = True
+        self.is_parked = True
         self.closed = True
         for task in tuple(self.tasks):
             task.add_done_callback(self.left, context=OUTSIDE.copy())
@@ -266,7 +267,7 @@ class Turn:
         """
         if self.order.count or self.order.is_at_work:
             return False
-        self._parked = True
+        self.is_parked = True
         self.closed = True
         self.stands_still = True
         self.order.hold.stop()
@@ -321,6 +322,8 @@ class Turn:
 
     def _here(self) -> Place:
         """Where a hitl call is made; raises where none may be made."""
+        if self.is_parked:
+            raise Parked("the turn was parked")
         place = place_var.get()
         if place is None or place.turn is not self:
             raise RuntimeError("a hitl call was made outside the turn that it belongs to")
@@ -329,8 +332,6 @@ class Turn:
                 "a hitl call was awaited on another event loop than that of its turn\n\n"
                 "hint: in a thread that runs a loop of its own, call the twin outside of that: hitl.step.sync(...)"
             )
-        if self._parked:
-            raise Parked("the turn was parked")
         if self.has_ended:
             raise RuntimeError("a hitl call was made after its turn had ended")
         scope = place.step

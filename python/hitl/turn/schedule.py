@@ -325,7 +325,9 @@ class Schedule:
             finally:
                 self._task_factory = factory
         # A callback of a socket that makes a task does so at no particular point of the turn: it gets no place in it.
-        child = None if place.is_ordered and self.running is not place.turn.order else place.next_task()
+        # Of a parked turn nothing is recorded: its tasks have one, to be told so.
+        is_placed = not place.is_ordered or self.running is place.turn.order or place.turn.is_parked
+        child = place.next_task() if is_placed else None
         if context is None:
             context = contextvars.copy_context()
             context.run(place_var.set, child)

@@ -132,3 +132,27 @@ async def test_parked_that_nobody_parked_is_the_steps_error() -> None:
     with pytest.raises(Parked):
         await local.run(step, odd)
     assert local.port.steps[0][1]["error"]["type"] == "Parked"
+
+
+async def test_tasks_that_it_makes_while_it_ends_see_the_same() -> None:
+    """No ``except Exception`` around them takes a pause for a failure."""
+    raised: list[type[BaseException]] = []
+
+    async def notes(call: Any) -> None:
+        try:
+            await call()
+        except BaseException as error:
+            raised.append(type(error))
+            raise
+
+    async def agent() -> None:
+        await asyncio.gather(interrupt({"type": "q"}), interrupt({"type": "r"}), return_exceptions=True)
+        try:
+            await asyncio.gather(step(asyncio.sleep, 0), notes(hitl.now), notes(lambda: named("later")))
+        except BaseException as error:
+            raised.append(type(error))
+            raise
+
+    await parked(agent)
+    await until(lambda: len(raised) == 3)
+    assert raised == [Parked] * 3
