@@ -73,9 +73,5 @@ def _lost(error: Exception | None) -> None:
 
 
 def _exit(code: int) -> NoReturn:
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except (OSError, ValueError, AttributeError):  # the reader is gone, or the agent closed or replaced it
-            continue
+    isolation.flush_output()
     os._exit(code)

@@ -57,6 +57,15 @@ def hide() -> None:
         sys.stderr.write("hitl serve: the kernel does not keep this process from others of its user\n")
 
 
+def flush_output() -> None:
+    """Hand over what was printed, as far as that is possible."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except (OSError, ValueError, AttributeError):  # the reader is gone, or the agent closed or replaced it
+            continue
+
+
 def reseed() -> None:
     """Give this process random numbers of its own. ``random`` does that by itself after a fork, numpy does not."""
     numpy_random: Any = sys.modules.get("numpy.random")

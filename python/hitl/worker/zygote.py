@@ -108,8 +108,7 @@ class Zygote:
         return True
 
     def _fork(self, child: int, mode: str, descriptors: Sequence[int]) -> None:
-        for stream in (sys.stdout, sys.stderr):
-            stream.flush()  # what is buffered would be printed by both
+        isolation.flush_output()  # what is buffered would be printed by both
         if (
             len(descriptors) != _DESCRIPTORS
         ):  # the limit of open files is reached: the kernel leaves out what is too much

@@ -70,11 +70,11 @@ def test_one_that_closes_what_it_has_open_is_killed_as_soon_as_a_turn_reaches_it
 class Control:
     """The server's end of a real zygote's control socket."""
 
-    def __init__(self) -> None:
+    def __init__(self, spec: str = "tests.python.unit.worker_agents:echo", *paths: str) -> None:
         self.socket, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.socket.settimeout(100)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "hitl.worker.zygote", "tests.python.unit.worker_agents:echo"],
+            [sys.executable, "-m", "hitl.worker.zygote", spec, *paths],
             stdin=theirs,
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": os.pathsep.join([*filter(None, sys.path), str(ROOT)])},
@@ -114,3 +114,14 @@ def test_a_child_whose_descriptors_do_not_come_is_not_forked(control: Control, d
     assert (said["is"], said["child"], said["code"], said["signal"]) == ("exited", 1, None, None)
     assert said["error"] == f"{descriptors} of its 3 descriptors came, are too many files open?"
     assert control.fork(2)["is"] == "forked"
+
+
+@pytest.mark.parametrize("stdout", ["None", "type('Written', (), {'write': lambda self, text: len(text)})()"])
+def test_an_agent_that_has_replaced_standard_output_is_forked_all_the_same(tmp_path: Path, stdout: str) -> None:
+    (tmp_path / "quiet.py").write_text(
+        f"import sys\n\nfrom tests.python.unit.worker_agents import echo as echo\n\nsys.stdout = {stdout}\n"
+    )
+    control = Control("quiet:echo", str(tmp_path))
+    with control.socket:
+        assert control.fork(1)["is"] == "forked"
+    control.process.wait(timeout=100)
