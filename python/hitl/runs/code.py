@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 from hitl.driver.code_version import code_version
 from hitl.driver.shapes import LoadedAgent
 
-_known: tuple[int, str | None, str] | None = None
+_known: dict[tuple[str, str | None], tuple[Any, str]] = {}
+"""Versions by the agent's name and module, each with what that was loaded from: another one once it is loaded again."""
 
 
 def code_of(agent: LoadedAgent) -> str:
-    """As ``code_version``, without reading the sources again while nothing was imported."""
-    global _known
+    """As ``code_version`` at the first run of that agent. As on a server, what it imports while it runs makes no other
+    code of it: its turns would not go on in the process that has begun them."""
     if agent.options.version is not None:
         return agent.options.version
-    imported = len(sys.modules)
-    if _known is None or _known[:2] != (imported, agent.module):
-        _known = (imported, agent.module, code_version(agent))
-    return _known[2]
+    module = agent.module or getattr(agent.target, "__module__", None)
+    loaded = getattr(sys.modules.get(module or ""), "__spec__", None)
+    known = _known.get((agent.name, module))
+    if known is None or known[0] is not loaded:
+        known = _known[agent.name, module] = (loaded, code_version(agent))
+    return known[1]
