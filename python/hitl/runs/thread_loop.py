@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import threading
 import weakref
 from collections.abc import Coroutine
@@ -57,7 +58,7 @@ def block_on(coroutine: Coroutine[Any, Any, T]) -> T:
     async def keep() -> None:
         come_to.append(await coroutine)
 
-    blocking_loop().run(keep())
+    blocking_loop().run(keep(), context=contextvars.copy_context())  # a runner's own is that of its first call
     return come_to[0]
 
 

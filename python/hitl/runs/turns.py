@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ from hitl.errors import ToolRejected
 from hitl.journal.ports import StepIdentity
 from hitl.runs.loop import LoopRuns
 from hitl.turn.holding import DEFAULT_HOLD
+from hitl.turn.places import place_var
+from hitl.turn.schedule import OUTSIDE
 
 Formatter = Callable[[str, dict[str, Any], ToolRejected], str]
 
@@ -49,6 +52,9 @@ class Task:
         self.error: BaseException | None = None
         """What the agent raised, or why its turn cannot go on."""
         self._runs = runs
+        # Not those of a turn: what has set them there is at no place of the journal of this one.
+        self._variables = contextvars.copy_context() if place_var.get() is None else OUTSIDE.copy()
+        """Those of the caller, as they are at the call: what the agent sets stays its own."""
         self._acknowledged = 0
         self._settled: asyncio.Future[None] | None = None
 
@@ -76,7 +82,7 @@ class Task:
             self._look_whether_settled()
         if name == "turn":
             try:
-                self.turn = RunTurn(self, frame)
+                self.turn = self._variables.run(RunTurn, self, frame)
             except Exception as error:  # noqa: BLE001 - whatever it is, it is how this run ends
                 self.error = error
                 self.send(unopened(frame["turn"], error))
