@@ -460,7 +460,7 @@ class Turn:
         """
         place = self._here()
         context = contextvars.copy_context()
-        done, run = job(self, place, context, lambda: function(*args, **kwargs))
+        done, run = job(self, place, context, partial(function, *args, **kwargs))
         threading.Thread(target=run, name=f"hitl {label(function)}", daemon=True).start()
         try:
             return await done

@@ -6,6 +6,7 @@ import asyncio
 import contextvars
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -32,6 +33,8 @@ async def contained(
 
 def label(function: Callable[..., Any]) -> str:
     """A function's name, for threads and messages."""
+    while isinstance(function, partial):
+        function = function.func
     name = getattr(function, "__qualname__", None)
     return name if isinstance(name, str) else type(function).__name__
 
@@ -176,5 +179,5 @@ async def call_blocking(turn: AnyTurn, function: Callable[..., T], *args: Any, *
     """Run a plain function off the loop: in the thread that waits for this call, if one does, else in a new one."""
     waiting = _waiting_thread.get()
     if waiting is not None and not waiting.over:
-        return await waiting.call(lambda: function(*args, **kwargs))
+        return await waiting.call(partial(function, *args, **kwargs))
     return await turn.run_in_thread(function, *args, **kwargs)

@@ -158,7 +158,7 @@ async def test_an_error_of_a_thread_is_the_callers() -> None:
     async def agent() -> None:
         await current_turn().run_in_thread(fail)
 
-    with pytest.raises(RuntimeError, match="raised StopIteration"):
+    with pytest.raises(RuntimeError, match=r"\.fail raised StopIteration$"):
         await LocalTurn().run(agent)
 
 
