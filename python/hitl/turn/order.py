@@ -288,6 +288,14 @@ class Order:
         else:
             self._replaying.gate[path] = (step, start)
 
+    def may_be_past(self, path: str, outcome: Outcome) -> bool:
+        """In a replay: whether the step at ``path``, which the journal does not know, may be new all the same, as this
+        code alone has recorded it. Then ``outcome`` is what came of it only where the journal goes on without it."""
+        if self._replaying is None or not self._replaying.is_by_this_code:
+            return False
+        self._replaying.past[path] = outcome
+        return True
+
     def agent_returned(self) -> None:
         """Nothing more is told."""
         if self._replaying is not None:
@@ -361,6 +369,7 @@ class Order:
         self._expected.pop(path, None)
         if self._replaying is not None:
             self._replaying.gate.pop(path, None)
+            self._replaying.past.pop(path, None)
             self._replaying.matcher.withdraw(path)
             self.records.forget(path)
         elif not self.turn.has_ended:  # the end of a turn cancels what is open by itself

@@ -38,6 +38,9 @@ class _Order(AnyOrder, Protocol):
     timers: dict[str, Timer]
     wakes: deque[Counted]
 
+    @property
+    def last(self) -> int: ...
+
     def go_live(self) -> None: ...
 
     def tell(self, delivery: Delivery) -> None: ...
@@ -65,6 +68,12 @@ class Replaying:
             ) from error
         self.gate: dict[str, tuple[StepIdentity | None, Callable[[], None]]] = {}
         """What begins once the journal has been told to its end, by path."""
+        self.is_by_this_code = all(
+            entry.get("code") == code for entry in journal if entry["entry"] in ("start", "taken")
+        )
+        """Whether all of the journal was recorded under the code version at hand."""
+        self.past: dict[str, Outcome] = {}
+        """What steps at the gate come to, by path, as soon as the journal does not go on without them."""
         self.late: list[Callable[[], None]] = []
         """Answers that are newer than the journal."""
         self.grace: asyncio.TimerHandle | None = None
@@ -139,6 +148,8 @@ class Replaying:
     def _wait(self, woken: str | None = None) -> bool:
         """Nobody has asked for the next entry, or the wake of the task ``woken`` has not come: wait for what may lead
         there, for as long as it takes. Give up where nothing is under way."""
+        if woken is None and self._go_past():
+            return True
         waits = None if self._order.is_at_work else waits_of(self._order.turn)
         # What is at work may itself be held back behind a wake that comes no more.
         can_do_without = woken is not None and (
@@ -172,12 +183,23 @@ class Replaying:
             if self._stuck():
                 self._order.deliver_next()
 
+    def _go_past(self) -> bool:
+        """Let go on what waits at the gate and was not there when the next entry was recorded. Whether anything did."""
+        for path, outcome in self.past.items():
+            del self.past[path], self.gate[path]
+            last = self._order.last
+            self._order.tell(Delivery(last, self._journal[last]["at"], partial(self._order.hand_over, path, outcome)))
+            return True
+        return False
+
     def _stuck(self) -> bool:
         """Whether what was in the way could be dropped."""
         if self._order.wakes:  # of another task than the recorded one
             self.matcher.woken()
             self._order.run(self._order.wakes.popleft())
             return False
+        if self._go_past():
+            return True
         mismatch: ReplayMismatch | None = self.matcher.stuck(
             [step for step, _ in self.gate.values() if step is not None]
         )

@@ -359,6 +359,7 @@ class Turn:
         arguments: Mapping[str, Any] | None = None,
         once: bool = False,
         past: Any = NOTHING,
+        is_edit: bool = False,
         tool_call_id: str | None = None,
         only_steps: bool = False,
         shown: bodies.Shown = None,
@@ -372,7 +373,8 @@ class Turn:
         TypeError that names the path.
 
         ``past`` is returned, and nothing recorded, where a replay finds no record of the step although the journal goes
-        on after it. ``tool_call_id`` says which call of a model's message it belongs to. With ``only_steps``
+        on after it; of an ``is_edit`` only where the journal goes on because of that, unless other code began the turn.
+        ``tool_call_id`` says which call of a model's message it belongs to. With ``only_steps``
         all that the body does is steps and questions, so that a check of the journal, too, may run it again.
         ``shown``: of a tool, those of its arguments that whoever watches may see; what is to be seen elsewhere, nothing
         that code has added. ``source``: what is opened first, where the body has to run; where that cannot be the turn
@@ -387,7 +389,8 @@ class Turn:
             again: T = bodies.opened(finished, None)
             return again
         claim = self.order.claim(step, once)[0]
-        if past is not NOTHING and claim == "live" and not self.order.is_live:
+        is_past = past is not NOTHING and claim == "live" and not self.order.is_live
+        if is_past and not (is_edit and self.order.may_be_past(path, {"value": past})):
             result: T = past
             return result
         number = place.next_number()

@@ -269,7 +269,7 @@ class _Patched:
             return True
 
         applies = await turn.run_step(
-            "step", "patched", body, key=f"patched:{id}", location=location_of(frame), past=False
+            "step", "patched", body, key=f"patched:{id}", location=location_of(frame), past=False, is_edit=True
         )
         return turn.patches.setdefault(id, applies)
 

@@ -272,3 +272,47 @@ async def test_a_marked_edit_applies_to_turns_that_had_not_come_to_it() -> None:
     assert got == ["one", "new", "yes", "two"]
     assert (await replayed(after, again.port.journal))[0] == got
     assert (await recorded(after, lambda ask: "yes")).turn.patches == {"look-first": True}
+
+
+async def test_a_turn_that_began_under_the_edit_keeps_to_it_wherever_it_is_hit() -> None:
+    """Also where something else of it was recorded while the record of the edit was on its way."""
+
+    async def agent() -> Any:
+        return await asyncio.gather(step(effect, "one"), hitl.patched("look-first"))
+
+    first = await recorded(agent)
+    assert entries(first) == ["start", "step 0.1#1", "step ~patched:look-first"]
+    for length in range(2, len(first.port.journal) + 1):
+        assert (await replayed(agent, first.port.journal[:length]))[0] == ["one", True]
+
+
+async def test_one_that_began_before_the_edit_goes_past_it_at_once_whatever_else_it_does() -> None:
+    """Its tasks share what they have done: one that waited at the edit would come too late."""
+
+    def agent_of(edit: Any) -> Any:
+        async def agent() -> Any:
+            told: list[str] = []
+
+            async def first() -> None:
+                await step(effect, "one")
+                is_new = await edit()
+                told.append("new" if is_new else "first")
+                await step(effect, "two")
+
+            async def second() -> None:
+                await step(asyncio.sleep, 0.01)
+                await step(effect, f"after {told}")
+
+            await asyncio.gather(first(), second())
+            return told
+
+        return agent
+
+    async def without() -> bool:
+        return False
+
+    old = await recorded(agent_of(without))
+    local = LocalTurn(journal=old.port.journal, code="code-2")
+    assert await local.run(agent_of(lambda: hitl.patched("look-first"))) == ["first"]
+    await local.end()
+    assert local.port.replays == [[]]
