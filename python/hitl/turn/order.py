@@ -214,7 +214,7 @@ class Order:
         """Tell the turn the next thing."""
         self._reported = False
         self.hold.has_moved = True
-        self.now = max(self.now, self._clock(delivery.at))
+        self.passes(delivery.at)
         self._last = delivery.entry
         self.schedule.running = self
         try:
@@ -231,8 +231,15 @@ class Order:
             self.is_pure = False
             mark["location"] = self._where(place.path)
         self.records.marks.append(mark)
-        self.now = max(self.now, self.schedule.time())
+        if self._replaying is None:
+            self.now = max(self.now, self.schedule.time())
+        else:
+            self._replaying.pass_unmarked()
         self.run(counted)
+
+    def passes(self, at: int) -> None:
+        """The turn's clock comes to that time (ms since 1970)."""
+        self.now = max(self.now, self._clock(at))
 
     def _where(self, path: str) -> str | None:
         return next((where(task) for task, place in self.turn.tasks.items() if place.path == path), None)

@@ -29,6 +29,9 @@ from hitl.turn.waiting import Waits, waits_of
 _GRACE_SECONDS = 2.0
 _MOST_GRACE_SECONDS = 60.0
 
+# Entries that are recorded as soon as the turn has come so far.
+_WORK = frozenset({"intent", "step", "ask", "wakes"})
+
 
 class _Order(AnyOrder, Protocol):
     """What is known here of an ``Order`` besides."""
@@ -48,6 +51,8 @@ class _Order(AnyOrder, Protocol):
     def run(self, counted: Counted) -> None: ...
 
     def pass_wake(self, counted: Counted) -> None: ...
+
+    def passes(self, at: int) -> None: ...
 
     def fire(self, path: str) -> None: ...
 
@@ -74,6 +79,11 @@ class Replaying:
         """Whether all of the journal was recorded under the code version at hand."""
         self.past: dict[str, Outcome] = {}
         """What steps at the gate come to, by path, as soon as the journal does not go on without them."""
+        self._woken_at: dict[str, deque[int]] = {}
+        """When the wakes of each task came, or soon after (ms since 1970)."""
+        for entry in journal:
+            for wake in entry["wakes"] if entry["entry"] == "wakes" else ():
+                self._woken_at.setdefault(wake["task"], deque()).append(entry["at"])
         self.late: list[Callable[[], None]] = []
         """Answers that are newer than the journal."""
         self.grace: asyncio.TimerHandle | None = None
@@ -125,9 +135,17 @@ class Replaying:
             place = counted.context.get(place_var)
             if place is not None and place.path == task:
                 self._order.wakes.remove(counted)
-                self._order.now = max(self._order.now, self._order.schedule.time())
+                if came := self._woken_at.get(task):
+                    self._order.passes(came.popleft())
                 return counted
         return None
+
+    def pass_unmarked(self) -> None:
+        """A wake that left no mark: of a body that was free when it came. It was before the next entry; but how long
+        people took is nothing that the turn's clock may count as work."""
+        following = self._order.last + 1
+        if following < len(self._journal) and self._journal[following]["entry"] in _WORK:
+            self._order.passes(self._journal[following]["at"])
 
     def _recorded(self, index: int, path: str) -> Delivery:
         entry = self._journal[index]
