@@ -258,7 +258,7 @@ async def _cancel(runs: LoopRuns, task: Task) -> None:
     if task.turn is not None:
         if task.turn.stopped_as is None:
             task.turn.cancel(is_settled=False)  # in a store it stays open
-        await _until(task.settled(), over)
+        await _until(task.all_stored(), over)
     runs.stop(task.token)
     if task.turn is not None:
         while not task.turn.gone.is_set():

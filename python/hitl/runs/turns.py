@@ -56,18 +56,18 @@ class Task:
         self._variables = contextvars.copy_context() if place_var.get() is None else OUTSIDE.copy()
         """Those of the caller, as they are at the call: what the agent sets stays its own."""
         self._acknowledged = 0
-        self._settled: asyncio.Future[None] | None = None
+        self._stored: asyncio.Future[None] | None = None
 
-    def settled(self) -> asyncio.Future[None]:
+    def all_stored(self) -> asyncio.Future[None]:
         """Done once all that the turn has said is stored, or refused. It must not say more."""
-        self._settled = asyncio.get_running_loop().create_future()
-        self._look_whether_settled()
-        return self._settled
+        self._stored = asyncio.get_running_loop().create_future()
+        self._look_whether_stored()
+        return self._stored
 
-    def _look_whether_settled(self) -> None:
+    def _look_whether_stored(self) -> None:
         said = 0 if self.turn is None else self.turn.port.last_call
-        if self._settled is not None and not self._settled.done() and self._acknowledged >= said:
-            self._settled.set_result(None)
+        if self._stored is not None and not self._stored.done() and self._acknowledged >= said:
+            self._stored.set_result(None)
 
     def send(self, frame: Frame) -> None:
         """Say something about the turn to the core."""
@@ -79,7 +79,7 @@ class Task:
         turn = self.turn
         if "call" in frame:  # in the order in which they were said
             self._acknowledged = frame["call"]
-            self._look_whether_settled()
+            self._look_whether_stored()
         if name == "turn":
             try:
                 self.turn = self._variables.run(RunTurn, self, frame)

@@ -219,7 +219,7 @@ def opened(outcome: dict[str, Any], scope: StepScope | None, *, is_kept: bool = 
         del error  # else it holds this frame, which holds it: a ring for the garbage collector
 
 
-async def was_settled(
+async def was_said(
     turn: _Turn, step: StepIdentity, number: int, arguments: Mapping[str, Any] | None, doubtful: list[int]
 ) -> bool:
     """A crash hit a once step in flight: a person says what came of it, instead of a second run.

@@ -408,7 +408,7 @@ class Turn:
                 if claim == "live":
                     self.order.when_live(path, begin, step)
                 elif claim == "never" or (
-                    runs is not None and await bodies.was_settled(self, step, number, arguments, runs.doubtful)
+                    runs is not None and await bodies.was_said(self, step, number, arguments, runs.doubtful)
                 ):
                     pass  # no body runs
                 elif runs is not None and not runs.goes_on:
