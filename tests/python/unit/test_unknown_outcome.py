@@ -267,3 +267,28 @@ async def test_a_run_that_has_left_anything_in_the_journal_goes_on(body: Any, in
 
     assert (await replayed(around, cut, answer))[0] == "charged 100"
     assert asked == doubtful
+
+
+@pytest.mark.parametrize("answered", [False, True])
+async def test_what_an_earlier_release_asked_of_such_a_run_is_not_asked_again(answered: bool) -> None:
+    """It asked where nothing but raw I/O had left a mark."""
+
+    async def around() -> Any:
+        return await step(once=True)(reads)()
+
+    first = await recorded(around)
+    _, local = await replayed(around, first.port.journal[:2], lambda ask: {"outcome": "not_done"})
+    asked = local.port.journal[2:4]
+    assert [entry["entry"] for entry in asked] == ["ask", "answer"]
+    names: list[str] = []
+
+    def answer(request: Any) -> Any:
+        names.append(request["type"])
+        return {"outcome": "not_done"}
+
+    journal = [*first.port.journal[:3], *asked[: 1 + answered]]
+    value, again = await replayed(around, journal, answer)
+    assert value == "charged 100"
+    assert len(names) == (not answered)  # what is open is open still
+    assert entries(again).count("ask 0#1/?1") == 1
+    assert entries(again).count("intent 0#1") == 2
