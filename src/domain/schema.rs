@@ -7,31 +7,51 @@ use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
 use super::error::{Error, FieldError, LocSegment, NOWHERE};
+use super::payload::json_size;
 use super::{FieldErrors, apart};
+use places::Places;
 use steps::Steps;
 
+mod looks;
+mod places;
 mod steps;
+
+/// A schema that values can be checked against.
+#[derive(Debug)]
+pub struct CompiledSchema {
+    validator: Validator,
+    /// How often one part of a value is looked at, at most.
+    looks: u64,
+}
 
 /// Makes a validator of an author's schema (draft 2020-12 unless `$schema` says otherwise); may take its time.
 ///
 /// # Errors
-/// [`Error::InvalidSchema`]: it is no schema, refers to anything outside itself, looks at a value in more ways than there is
-/// time for, or has a pattern that cannot run in linear time.
-pub fn compile(schema: &Value) -> Result<Validator, Error> {
+/// [`Error::InvalidSchema`]: it is no schema, refers to anything outside itself or to what is not certain, looks at a value in
+/// more ways than there is time for, or has a pattern that cannot run in linear time.
+pub fn compile(schema: &Value) -> Result<CompiledSchema, Error> {
     apart::takes_its_time();
     if !schema.is_object() && !schema.is_boolean() {
         return Err(Error::InvalidSchema("must be an object or a boolean".to_owned()));
     }
-    if let Some(reference) = external_reference(schema) {
+    let places = Places::of(schema);
+    if let Some(reference) = places.external_reference() {
         return Err(Error::InvalidSchema(format!("external $ref {reference:?} is refused; inline it under $defs")));
     }
-    if steps::branches_more_than(schema, MOST_WAYS) {
+    if let Some(reference) = places.unclear_reference() {
+        let why = "leads to no schema of this document, or stands in a part with an $id of its own; take the inner $id \
+                   away, and refer to #/$defs/...";
+        return Err(Error::InvalidSchema(format!("the $ref {reference:?} {why}")));
+    }
+    let looks = looks::most(schema, &places);
+    if looks > MOST_WAYS && (places.refers() || places.has_leftovers()) {
         let why = "refers to its own parts so often that to check a value takes too many steps".to_owned();
         return Err(Error::InvalidSchema(why));
     }
     jsonschema::options()
         .with_pattern_options(PatternOptions::regex())
-        .build(schema)
+        .build(&places::without_names(schema))
+        .map(|validator| CompiledSchema { validator, looks })
         .map_err(|error| Error::InvalidSchema(error.to_string()))
 }
 
@@ -42,7 +62,7 @@ pub trait Validators {
     ///
     /// # Errors
     /// [`Error::InvalidSchema`].
-    fn validator(&self, schema: &Value) -> Result<Arc<Validator>, Error>;
+    fn validator(&self, schema: &Value) -> Result<Arc<CompiledSchema>, Error>;
 }
 
 /// Keeps nothing: each is made anew.
@@ -50,45 +70,51 @@ pub trait Validators {
 pub struct Anew;
 
 impl Validators for Anew {
-    fn validator(&self, schema: &Value) -> Result<Arc<Validator>, Error> {
+    fn validator(&self, schema: &Value) -> Result<Arc<CompiledSchema>, Error> {
         compile(schema).map(Arc::new)
     }
 }
 
 /// Checks `value`, and may take its time; empty when it is valid. Of a value with more than [`MOST_PARTS`] parts only
 /// the first error is told, and of one where that takes more than [`MOST_STEPS`] that there is one. A schema that does not
-/// compile refuses everything (fail closed).
+/// compile refuses everything, and so does one that may take more than [`MOST_LOOKS`] (fail closed).
 pub fn validate(schema: &Value, value: &Value, validators: &dyn Validators) -> Vec<FieldError> {
     apart::takes_its_time();
+    let compiled = match validators.validator(schema) {
+        Ok(compiled) => compiled,
+        Err(error) => return vec![FieldError::new(NOWHERE, "invalid_schema", error.to_string())],
+    };
+    let CompiledSchema { validator, looks, .. } = compiled.as_ref();
     // To count takes longer than to check, and what is kept meanwhile is many times the value: only where it has to be.
     let steps = Steps::may_be_too_deep(schema, value).then(|| Steps::of(schema, value));
     if steps.is_some_and(|steps| steps.are_too_deep()) {
         return vec![FieldError::new(NOWHERE, "too_deep", "nests deeper than it can be checked against the schema")];
     }
-    match validators.validator(schema) {
-        Ok(validator) if validator.is_valid(value) => Vec::new(),
-        Ok(_) if steps.unwrap_or_else(|| Steps::of(schema, value)).are_more_than(MOST_STEPS) => {
-            let why = "does not fit the schema; to tell where would take too many steps";
-            vec![FieldError::new(NOWHERE, "invalid", why)]
-        }
-        Ok(validator) => {
-            let mut errors = FieldErrors::default();
-            // All of a value's errors are made before the first is told: half a million of them are 200 MB.
-            let found: Box<dyn Iterator<Item = _>> = if has_more_parts(value, &mut MOST_PARTS.clone()) {
-                Box::new(validator.validate(value).err().into_iter())
-            } else {
-                Box::new(validator.iter_errors(value))
-            };
-            for error in found {
-                errors.push(|| {
-                    let loc = places(error.instance_path().as_str(), value);
-                    FieldError::new(loc, error.kind().keyword(), error.to_string())
-                });
-            }
-            errors.into_vec(NOWHERE)
-        }
-        Err(error) => vec![FieldError::new(NOWHERE, "invalid_schema", error.to_string())],
+    let may_be_slow = looks.saturating_mul(json_size(value) as u64) > MOST_LOOKS;
+    if may_be_slow && Steps::may_be_more_than(MOST_LOOKS, schema, value) {
+        return vec![FieldError::new(NOWHERE, "too_large", "is too large to be checked against the schema in time")];
     }
+    if validator.is_valid(value) {
+        return Vec::new();
+    }
+    if steps.unwrap_or_else(|| Steps::of(schema, value)).are_more_than(MOST_STEPS) {
+        let why = "does not fit the schema; to tell where would take too many steps";
+        return vec![FieldError::new(NOWHERE, "invalid", why)];
+    }
+    let mut errors = FieldErrors::default();
+    // All of a value's errors are made before the first is told: half a million of them are 200 MB.
+    let found: Box<dyn Iterator<Item = _>> = if has_more_parts(value, &mut MOST_PARTS.clone()) {
+        Box::new(validator.validate(value).err().into_iter())
+    } else {
+        Box::new(validator.iter_errors(value))
+    };
+    for error in found {
+        errors.push(|| {
+            let loc = places_of(error.instance_path().as_str(), value);
+            FieldError::new(loc, error.kind().keyword(), error.to_string())
+        });
+    }
+    errors.into_vec(NOWHERE)
 }
 
 /// How many parts a value may have of which every error is told; of a larger one it is the first.
@@ -98,6 +124,8 @@ const MOST_PARTS: usize = 10_000;
 const MOST_STEPS: u64 = 10_000;
 /// In how many ways a schema may look at one and the same value.
 const MOST_WAYS: u64 = 100_000;
+/// How often a value may be looked at to tell whether it is valid: some seconds.
+const MOST_LOOKS: u64 = 250_000_000;
 
 /// Whether `value` has more than `left` parts: itself, and all that stands in it.
 fn has_more_parts(value: &Value, left: &mut usize) -> bool {
@@ -111,7 +139,7 @@ fn has_more_parts(value: &Value, left: &mut usize) -> bool {
 }
 
 /// The places that a JSON Pointer into `value` goes through. What is a number in it is an index only in an array.
-fn places(pointer: &str, value: &Value) -> Vec<LocSegment> {
+fn places_of(pointer: &str, value: &Value) -> Vec<LocSegment> {
     let mut within = Some(value);
     let mut places = Vec::new();
     for segment in pointer.split('/').skip(1) {
@@ -130,26 +158,6 @@ fn places(pointer: &str, value: &Value) -> Vec<LocSegment> {
     places
 }
 
-/// The first reference out of `schema`. Only where a schema stands can `$ref` refer to anything: not in values, and not
-/// as the name of a property.
-fn external_reference(schema: &Value) -> Option<&str> {
-    match schema {
-        Value::Object(members) => members.iter().find_map(|(keyword, value)| match (keyword.as_str(), value) {
-            ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(target)) => {
-                (!target.starts_with('#')).then_some(target.as_str())
-            }
-            ("const" | "enum" | "default" | "examples", _) => None,
-            (
-                "properties" | "patternProperties" | "dependentSchemas" | "$defs" | "definitions",
-                Value::Object(named),
-            ) => named.values().find_map(external_reference),
-            (_, other) => external_reference(other),
-        }),
-        Value::Array(items) => items.iter().find_map(external_reference),
-        _ => None,
-    }
-}
-
 /// `schema` as a part of a larger one, where it stands at `place` (`#/$defs/args`): what it refers to in itself is still
 /// found. One that names itself (`$id`) is its own document wherever it stands.
 pub fn moved(schema: &Value, place: &str) -> Value {
@@ -163,7 +171,7 @@ pub fn moved(schema: &Value, place: &str) -> Value {
     moved
 }
 
-/// The walk of [`external_reference`].
+/// Only where a schema stands can `$ref` refer to anything: not in values, and not as the name of a property.
 fn move_references(schema: &mut Value, place: &str) {
     match schema {
         Value::Object(members) => {
@@ -233,5 +241,7 @@ fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
 /// How many references are followed, one after the other.
 const MOST_REFERENCES: usize = 16;
 
+#[cfg(test)]
+mod fuzz;
 #[cfg(test)]
 mod tests;

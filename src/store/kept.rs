@@ -5,14 +5,13 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use jsonschema::Validator;
 use serde::Serialize;
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 
 use crate::domain::Error;
 use crate::domain::decision::{Forms, Terms};
-use crate::domain::schema::{self, Validators};
+use crate::domain::schema::{self, CompiledSchema, Validators};
 
 /// See the module. Read by all threads at once, written where something new is made.
 #[derive(Debug)]
@@ -107,8 +106,8 @@ impl io::Write for Text {
     }
 }
 
-impl Validators for Kept<Arc<Validator>> {
-    fn validator(&self, schema: &Value) -> Result<Arc<Validator>, Error> {
+impl Validators for Kept<Arc<CompiledSchema>> {
+    fn validator(&self, schema: &Value) -> Result<Arc<CompiledSchema>, Error> {
         self.find_or_make(schema, || schema::Anew.validator(schema))
     }
 }
@@ -189,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_schema_is_compiled_once_and_one_with_its_members_in_another_order_is_another() {
-        let kept: Kept<Arc<Validator>> = Kept::new(Limits { most: 10, bytes: 1000 });
+        let kept: Kept<Arc<CompiledSchema>> = Kept::new(Limits { most: 10, bytes: 1000 });
         let validator = |text: &str| kept.validator(&serde_json::from_str(text).unwrap()).unwrap();
         let (one, other) = (r#"{"minimum": 1, "multipleOf": 2}"#, r#"{"multipleOf": 2, "minimum": 1}"#);
         assert!(Arc::ptr_eq(&validator(one), &validator(one)));

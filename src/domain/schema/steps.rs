@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use regex::Regex;
 use serde_json::Value;
 
+use super::places::Places;
 use crate::domain::JsonObject;
 
 /// How many steps one inside of another fit on a stack.
@@ -19,6 +20,9 @@ const MOST_DEEP: usize = 1500;
 const MOST_TIMES: u64 = 20;
 /// Of how many parts it is kept what they cost: that is memory. What has more is not counted to its end.
 const MOST_KEPT: usize = 900_000;
+
+/// Bytes of a text that a pattern goes through in a step.
+const TEXT: u64 = 64;
 
 /// What it takes to check a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -37,22 +41,30 @@ impl Steps {
     /// Whether there may be no room on a stack for what `schema` and `value` take, told without counting: each level of the
     /// value takes the longest chain of parts that look at one and the same, at most.
     pub fn may_be_too_deep(schema: &Value, value: &Value) -> bool {
-        refers(schema)
-            && Counting::new(schema).longest_chain().is_none_or(|chain| levels(value).saturating_mul(chain) > MOST_DEEP)
+        let counting = Counting::new(schema);
+        counting.places.refers()
+            && counting.longest_chain().is_none_or(|chain| levels(value).saturating_mul(chain) > MOST_DEEP)
     }
 
-    /// Those that `schema` takes for `value`.
+    /// Those that `schema` takes for `value`. Without references nothing is looked at twice, and they are not counted.
     pub fn of(schema: &Value, value: &Value) -> Self {
-        // Without references nothing is looked at twice.
-        if !refers(schema) {
-            return Self { all: 0, once: 0, is_too_deep: false, is_cut: false };
+        let counting = Counting::new(schema);
+        if counting.places.refers() {
+            return counting.count(value);
         }
-        let mut counting = Counting::new(schema);
-        let all = counting.steps(schema, value, 0);
-        let Counting { known, is_too_deep, is_cut, .. } = counting;
-        Self { all, once: known.len() as u64, is_too_deep, is_cut }
+        Self { all: 0, once: 0, is_too_deep: false, is_cut: false }
     }
 
+    /// Whether it may take more than `most` steps to tell that `value` is valid, where a text takes some for its length.
+    pub fn may_be_more_than(most: u64, schema: &Value, value: &Value) -> bool {
+        let counting = Counting::new(schema);
+        // What is asked about what others have left is not counted.
+        if counting.places.has_leftovers() {
+            return true;
+        }
+        let steps = counting.count(value);
+        steps.is_cut || steps.all.saturating_mul(longest_text(value) / TEXT + 1) > most
+    }
     /// Whether they are more than `most`, and not because the value is large.
     pub fn are_more_than(&self, most: u64) -> bool {
         self.is_cut || self.all > most && self.all > self.once.saturating_mul(MOST_TIMES)
@@ -64,31 +76,12 @@ impl Steps {
     }
 }
 
-/// Whether some part of `schema` looks at one and the same value in more than `most` ways.
-pub fn branches_more_than(schema: &Value, most: u64) -> bool {
-    let mut counting = Counting::new(schema);
-    refers(schema) && counting.any_part(schema, most)
-}
-
-/// Whether anything in `schema` is a reference, or looks like one.
-fn refers(schema: &Value) -> bool {
-    match schema {
-        Value::Object(members) => {
-            ["$ref", "$dynamicRef", "$recursiveRef"].iter().any(|name| members.contains_key(*name))
-                || members.values().any(refers)
-        }
-        Value::Array(items) => items.iter().any(refers),
-        _ => false,
-    }
-}
-
 /// A part of the schema and one of the value, by where they are in memory.
 type Pair = (*const Value, *const Value);
 
 struct Counting<'a> {
     root: &'a Value,
-    /// Its parts that are called something.
-    anchors: HashMap<&'a str, &'a Value>,
+    places: Places<'a>,
     /// Of those that are being counted: one, since a schema that is its own part is looked at once.
     known: HashMap<Pair, u64>,
     patterns: HashMap<*const u8, Option<Regex>>,
@@ -97,22 +90,14 @@ struct Counting<'a> {
 }
 
 impl<'a> Counting<'a> {
-    fn new(root: &'a Value) -> Self {
-        let mut anchors = HashMap::new();
-        find_anchors(root, &mut anchors);
-        Self { root, anchors, known: HashMap::new(), patterns: HashMap::new(), is_too_deep: false, is_cut: false }
+    fn count(mut self, value: &Value) -> Steps {
+        let all = self.steps(self.root, value, 0);
+        Steps { all, once: self.known.len() as u64, is_too_deep: self.is_too_deep, is_cut: self.is_cut }
     }
 
-    /// Whether some part of `schema` takes more than `most` steps for what has no parts.
-    fn any_part(&mut self, schema: &'a Value, most: u64) -> bool {
-        static NOTHING: Value = Value::Null;
-        match schema {
-            Value::Object(members) => {
-                self.steps(schema, &NOTHING, 0) > most || members.values().any(|part| self.any_part(part, most))
-            }
-            Value::Array(items) => items.iter().any(|part| self.any_part(part, most)),
-            _ => false,
-        }
+    fn new(root: &'a Value) -> Self {
+        let places = Places::of(root);
+        Self { root, places, known: HashMap::new(), patterns: HashMap::new(), is_too_deep: false, is_cut: false }
     }
 
     fn steps(&mut self, schema: &'a Value, value: &Value, depth: usize) -> u64 {
@@ -131,6 +116,9 @@ impl<'a> Counting<'a> {
         }
         self.known.insert(pair, 1);
         let mut all = 1_u64;
+        for part in self.places.in_place(keywords) {
+            all = all.saturating_add(self.steps(part, value, depth + 1));
+        }
         for (keyword, part) in keywords {
             all = all.saturating_add(self.of_keyword(keywords, (keyword, part), value, depth + 1));
         }
@@ -146,16 +134,6 @@ impl<'a> Counting<'a> {
         depth: usize,
     ) -> u64 {
         match (keyword, part, value) {
-            ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(target), _) => {
-                self.referred(target).map_or(0, |schema| self.steps(schema, value, depth))
-            }
-            ("not" | "if" | "then" | "else", _, _) => self.steps(part, value, depth),
-            ("allOf" | "anyOf" | "oneOf", Value::Array(parts), _) => {
-                self.sum(parts.iter().map(|part| (part, value)), depth)
-            }
-            ("dependentSchemas" | "dependencies", Value::Object(parts), _) => {
-                self.sum(parts.values().map(|part| (part, value)), depth)
-            }
             ("properties", Value::Object(parts), Value::Object(members)) => {
                 self.sum(parts.iter().filter_map(|(name, part)| Some((part, members.get(name)?))), depth)
             }
@@ -231,31 +209,11 @@ impl<'a> Counting<'a> {
         // As long as it is not known: what leads back here is a circle.
         known.insert(schema, None);
         let mut longest = 0;
-        for (keyword, part) in keywords {
-            let next: Vec<&'a Value> = match (keyword.as_str(), part) {
-                ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(target)) => {
-                    self.referred(target).into_iter().collect()
-                }
-                ("not" | "if" | "then" | "else", _) => vec![part],
-                ("allOf" | "anyOf" | "oneOf", Value::Array(parts)) => parts.iter().collect(),
-                ("dependentSchemas" | "dependencies", Value::Object(parts)) => parts.values().collect(),
-                _ => continue,
-            };
-            for part in next {
-                longest = longest.max(self.chain(part, known, depth + 1)?);
-            }
+        for part in self.places.in_place(keywords) {
+            longest = longest.max(self.chain(part, known, depth + 1)?);
         }
         known.insert(schema, Some(longest + 1));
         Some(longest + 1)
-    }
-
-    /// What a reference into the same document leads to.
-    fn referred(&self, target: &str) -> Option<&'a Value> {
-        let fragment = decoded(target.strip_prefix('#')?);
-        match self.anchors.get(fragment.as_str()) {
-            Some(part) => Some(part),
-            None => self.root.pointer(&fragment),
-        }
     }
 
     /// Whether a name fits a pattern; of one that is none here, yes.
@@ -275,32 +233,14 @@ fn levels(value: &Value) -> usize {
     deepest.unwrap_or_default() + 1
 }
 
-/// The parts of a schema by what they are called; of two of one name the first.
-fn find_anchors<'a>(schema: &'a Value, found: &mut HashMap<&'a str, &'a Value>) {
-    match schema {
+/// Bytes of the longest text in a value.
+fn longest_text(value: &Value) -> u64 {
+    match value {
+        Value::String(text) => text.len() as u64,
+        Value::Array(items) => items.iter().map(longest_text).max().unwrap_or(0),
         Value::Object(members) => {
-            let names = ["$anchor", "$dynamicAnchor"].iter().filter_map(|keyword| members.get(*keyword)?.as_str());
-            for name in names {
-                found.entry(name).or_insert(schema);
-            }
-            members.values().for_each(|part| find_anchors(part, found));
+            members.iter().map(|(name, member)| longest_text(member).max(name.len() as u64)).max().unwrap_or(0)
         }
-        Value::Array(items) => items.iter().for_each(|part| find_anchors(part, found)),
-        _ => {}
+        _ => 0,
     }
-}
-
-/// A part of a URI without its percent signs.
-fn decoded(text: &str) -> String {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        let hex = after.split_at_checked(2).filter(|_| *first == b'%');
-        let byte =
-            hex.and_then(|(two, rest)| Some((u8::from_str_radix(std::str::from_utf8(two).ok()?, 16).ok()?, rest)));
-        let (byte, after) = byte.unwrap_or((*first, after));
-        bytes.push(byte);
-        rest = after;
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }

@@ -313,3 +313,102 @@ fn what_fits_is_not_counted_and_nothing_is_without_end() {
     assert_eq!(validate(&schema, &value), []);
     assert!(Steps::of(&schema, &value).are_more_than(u64::MAX), "it is counted to its end");
 }
+
+#[test]
+fn a_reference_that_counts_from_a_part_with_a_name_of_its_own_is_refused() {
+    let part = |id: &str| json!({"$id": id, "$defs": {"b": {"type": "integer"}}, "$ref": "#/$defs/b"});
+    for id in ["urn:x", "part.json", "https://example.com/", "#b", ""] {
+        assert!(refused(json!({"properties": {"a": part(id)}})).contains("$id"), "{id}");
+        assert!(refused(json!({"$id": "https://example.com/", "items": {"not": part(id)}})).contains("$id"), "{id}");
+    }
+    for draft in ["http://json-schema.org/draft-06/schema#", "http://json-schema.org/draft-07/schema#"] {
+        refused(json!({"$schema": draft, "definitions": {"a": {"$id": "#a"}}, "allOf": [{"$ref": "#a"}]}));
+    }
+    let old = "http://json-schema.org/draft-04/schema#";
+    refused(json!({"$schema": old, "definitions": {"a": {"id": "#a"}}, "allOf": [{"$ref": "#a"}]}));
+    refused(json!({"$schema": old, "properties": {"a": {"id": "urn:x", "items": {"$ref": "#"}}}}));
+    refused(json!({"properties": {"a": {"$schema": old, "id": "urn:x", "items": {"$ref": "#"}}}}));
+}
+
+#[test]
+fn names_that_nothing_refers_through_are_no_matter() {
+    let part = json!({"$id": "Part", "type": "object", "properties": {"id": {"type": "integer"}}});
+    for schema in [
+        json!({"$id": "https://example.com/whole", "properties": {"a": {"$ref": "#/$defs/part"}}, "$defs": {"part": part}}),
+        json!({"$id": "Whole", "properties": {"a": part, "b": part}}),
+        json!({"$id": "https://json-schema.org/draft/2020-12/schema", "properties": {"a": part}}),
+        json!({"properties": {"a": {"id": "part", "properties": {"id": {"$ref": "#/$defs/id"}}}}, "$defs": {"id": {"type": "integer"}}}),
+        json!({"allOf": [{"properties": {"a": {"$ref": "#/properties/$id"}}}], "properties": {"$id": part}}),
+        json!({"properties": {"a": part, "b": {"const": {"$id": "urn:x", "$ref": "#/nowhere"}}}}),
+        json!({"properties": {"a": part}, "default": {"$id": "urn:x"}, "examples": [{"$id": "urn:x", "$ref": "urn:y"}]}),
+    ] {
+        assert_eq!(validate(&schema, &json!({"a": {"id": 1}})), [], "{schema}");
+        assert_eq!(validate(&schema, &json!({"a": {"id": "x"}})).len(), 1, "{schema}");
+    }
+    let named = json!({"const": {"$id": "urn:x", "id": "y"}});
+    assert_eq!(validate(&named, &json!({"$id": "urn:x", "id": "y"})), []);
+}
+
+#[test]
+fn a_reference_that_does_not_lead_to_a_schema_for_certain_is_refused() {
+    for (schema, target) in [
+        (json!({"properties": {"x": {"const": {"type": "integer"}}}}), "#/properties/x/const"),
+        (json!({"default": {"type": "integer"}}), "#/default"),
+        (json!({"examples": [{"type": "integer"}]}), "#/examples/0"),
+        (json!({"properties": {"x": {}}}), "#/properties"),
+        (json!({"$defs": {"a": {"$anchor": "a"}, "b": {"$anchor": "a"}}}), "#a"),
+        (json!({"$defs": {"a": {"$id": "urn:x", "$anchor": "a"}}}), "#a"),
+        (json!({"$defs": {"\u{1}": {}, "%+1": {}}}), "#/$defs/%+1"),
+    ] {
+        let mut whole = schema;
+        whole["allOf"] = json!([{"$ref": target}]);
+        assert!(refused(whole).contains(target), "{target}");
+    }
+}
+
+#[test]
+fn a_name_stands_for_no_pointer() {
+    let chain = |number: usize| json!({"allOf": [{"$ref": format!("#/$defs/n{}", number + 1)}, {"$ref": format!("#/$defs/n{}", number + 1)}]});
+    let mut parts: crate::domain::JsonObject = (0..26).map(|number| (format!("n{number}"), chain(number))).collect();
+    parts.insert("n26".to_owned(), json!({}));
+    let names: Vec<_> = (0..27).map(|number| json!({"$anchor": format!("/$defs/n{number}")})).collect();
+    assert!(refused(json!({"x": names, "$defs": parts, "$ref": "#/$defs/n0"})).contains("too many steps"));
+}
+
+#[test]
+fn what_is_looked_at_in_many_ways_on_each_of_many_levels_is_refused() {
+    let nest =
+        |levels: usize, level: fn(Value) -> Value| (0..levels).fold(json!({"type": "object"}), |inner, _| level(inner));
+    for level in [
+        (|inner| json!({"anyOf": [inner], "unevaluatedProperties": {"type": "integer"}})) as fn(Value) -> Value,
+        |inner| json!({"allOf": [inner], "unevaluatedItems": false}),
+        |inner| json!({"if": inner, "unevaluatedProperties": false}),
+    ] {
+        assert!(refused(nest(26, level)).contains("too many steps"));
+        assert!(compile(&nest(4, level)).is_ok());
+    }
+    for level in [
+        (|next| json!({"properties": {"k": next}, "patternProperties": {"k": next}})) as fn(Value) -> Value,
+        |next| json!({"items": next, "contains": next}),
+        |next| json!({"properties": {"k": {"allOf": [next, {"allOf": [next]}]}}}),
+    ] {
+        let levels = |levels: usize| {
+            let mut parts: crate::domain::JsonObject = (0..levels)
+                .map(|number| (format!("n{number}"), level(json!({"$ref": format!("#/$defs/n{}", number + 1)}))))
+                .collect();
+            parts.insert(format!("n{levels}"), json!({}));
+            json!({"$defs": parts, "$ref": "#/$defs/n0"})
+        };
+        assert!(refused(levels(26)).contains("too many steps"));
+        assert!(compile(&levels(5)).is_ok());
+    }
+}
+
+#[test]
+fn a_value_is_not_checked_for_ever() {
+    let kinds: Vec<_> = (0..2000).map(|kind| json!({"const": kind})).collect();
+    let schema = json!({"items": {"anyOf": kinds}});
+    let told = validate(&schema, &Value::from(vec![-1; 400_000]));
+    assert_eq!(told.first().map(|error| error.kind.as_str()), Some("too_large"));
+    assert_eq!(validate(&schema, &Value::from(vec![1; 10_000])), []);
+}

@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
-use jsonschema::Validator;
 use serde_json::Value;
 
 use crate::domain::Error;
 use crate::domain::decision::{Forms, Terms};
-use crate::domain::schema::Validators;
+use crate::domain::schema::{CompiledSchema, Validators};
 use crate::store::kept::{Kept, KeptForms, Limits};
 
 /// How many validators are kept, and of how many bytes of schemas; a validator weighs some times its schema.
@@ -16,7 +15,7 @@ const VALIDATORS: Limits = Limits { most: 256, bytes: 1024 * 1024 };
 /// See the module.
 #[derive(Debug)]
 pub(in crate::engine) struct Schemas {
-    validators: Kept<Arc<Validator>>,
+    validators: Kept<Arc<CompiledSchema>>,
     forms: KeptForms,
 }
 
@@ -27,7 +26,7 @@ impl Default for Schemas {
 }
 
 impl Validators for Schemas {
-    fn validator(&self, schema: &Value) -> Result<Arc<Validator>, Error> {
+    fn validator(&self, schema: &Value) -> Result<Arc<CompiledSchema>, Error> {
         self.validators.validator(schema)
     }
 }
