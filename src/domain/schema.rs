@@ -13,6 +13,7 @@ use places::Places;
 use steps::Steps;
 
 mod looks;
+mod patterns;
 mod places;
 mod steps;
 
@@ -22,13 +23,22 @@ pub struct CompiledSchema {
     validator: Validator,
     /// How often one part of a value is looked at, at most.
     looks: u64,
+    /// Bytes of memory that its patterns take.
+    patterns: usize,
+}
+
+impl CompiledSchema {
+    /// What its patterns weigh, in bytes of a schema: a validator is some times as large as that.
+    pub fn weight(&self) -> usize {
+        self.patterns / 8
+    }
 }
 
 /// Makes a validator of an author's schema (draft 2020-12 unless `$schema` says otherwise); may take its time.
 ///
 /// # Errors
 /// [`Error::InvalidSchema`]: it is no schema, refers to anything outside itself or to what is not certain, looks at a value in
-/// more ways than there is time for, or has a pattern that cannot run in linear time.
+/// more ways than there is time for, or has a pattern that cannot run in linear time, or patterns that take too much memory.
 pub fn compile(schema: &Value) -> Result<CompiledSchema, Error> {
     apart::takes_its_time();
     if !schema.is_object() && !schema.is_boolean() {
@@ -48,10 +58,17 @@ pub fn compile(schema: &Value) -> Result<CompiledSchema, Error> {
         let why = "refers to its own parts so often that to check a value takes too many steps".to_owned();
         return Err(Error::InvalidSchema(why));
     }
+    let Some(patterns) = patterns::size(places.patterns()) else {
+        return Err(Error::InvalidSchema(
+            "has patterns that take too much memory, or cannot be read; repeat less in them".to_owned(),
+        ));
+    };
+    // Compiled to be run, a pattern takes more than what is counted of it.
+    let options = PatternOptions::regex().size_limit(2 * patterns::MOST).dfa_size_limit(patterns::CACHE);
     jsonschema::options()
-        .with_pattern_options(PatternOptions::regex())
+        .with_pattern_options(options)
         .build(&places::without_names(schema))
-        .map(|validator| CompiledSchema { validator, looks })
+        .map(|validator| CompiledSchema { validator, looks, patterns })
         .map_err(|error| Error::InvalidSchema(error.to_string()))
 }
 

@@ -51,6 +51,16 @@ impl<T: Clone> Kept<T> {
     /// # Errors
     /// Those of `make`, of which nothing is kept.
     pub fn find_or_make(&self, source: &impl Serialize, make: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+        self.find_or_make_weighed(source, make, |_| 0)
+    }
+
+    /// The same, of what may weigh more than its source says: so many bytes are counted besides.
+    fn find_or_make_weighed(
+        &self,
+        source: &impl Serialize,
+        make: impl FnOnce() -> Result<T, Error>,
+        weight: impl FnOnce(&T) -> usize,
+    ) -> Result<T, Error> {
         // A source that cannot be written as JSON has no digest, and is not kept.
         let Some((key, bytes)) = digest(source) else { return make() };
         // A panic elsewhere cannot leave half a thing.
@@ -59,6 +69,7 @@ impl<T: Clone> Kept<T> {
             return Ok(found);
         }
         let made = make()?;
+        let bytes = bytes.saturating_add(weight(&made));
         if bytes <= self.limits.bytes {
             self.shelf.write().unwrap_or_else(PoisonError::into_inner).put(key, bytes, made.clone(), self.limits);
         }
@@ -108,7 +119,7 @@ impl io::Write for Text {
 
 impl Validators for Kept<Arc<CompiledSchema>> {
     fn validator(&self, schema: &Value) -> Result<Arc<CompiledSchema>, Error> {
-        self.find_or_make(schema, || schema::Anew.validator(schema))
+        self.find_or_make_weighed(schema, || schema::Anew.validator(schema), |compiled| compiled.weight())
     }
 }
 

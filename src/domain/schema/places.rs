@@ -22,6 +22,7 @@ pub struct Places<'a> {
     /// By `$anchor` and `$dynamicAnchor`; `None` where it is not certain which is meant.
     anchors: HashMap<&'a str, Option<&'a Value>>,
     references: Vec<Reference<'a>>,
+    patterns: HashSet<&'a str>,
     /// Whether one of them asks what no other has looked at.
     has_leftovers: bool,
 }
@@ -40,6 +41,7 @@ impl<'a> Places<'a> {
             schemas: HashSet::new(),
             anchors: HashMap::new(),
             references: Vec::new(),
+            patterns: HashSet::new(),
             has_leftovers: false,
         };
         places.find(root, is_of_draft_4(root), false);
@@ -57,6 +59,9 @@ impl<'a> Places<'a> {
                 let named = self.anchors.entry(name).or_insert(Some(schema));
                 *named = named.filter(|known| std::ptr::eq(*known, schema) && !is_in_named);
             }
+            self.patterns.extend(keywords.get("pattern").and_then(Value::as_str));
+            let of_names = keywords.get("patternProperties").and_then(Value::as_object);
+            self.patterns.extend(of_names.into_iter().flat_map(JsonObject::keys).map(String::as_str));
             for (keyword, target) in references(keywords) {
                 self.references.push(Reference { keyword, target, is_in_named });
             }
@@ -77,6 +82,10 @@ impl<'a> Places<'a> {
             reference.is_in_named || self.referred(reference.keyword, reference.target).is_none()
         };
         self.references.iter().find(unclear).map(|reference| reference.target)
+    }
+
+    pub fn patterns(&self) -> &HashSet<&'a str> {
+        &self.patterns
     }
 
     pub fn refers(&self) -> bool {

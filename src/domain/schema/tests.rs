@@ -412,3 +412,28 @@ fn a_value_is_not_checked_for_ever() {
     assert_eq!(told.first().map(|error| error.kind.as_str()), Some("too_large"));
     assert_eq!(validate(&schema, &Value::from(vec![1; 10_000])), []);
 }
+
+#[test]
+fn the_patterns_of_a_schema_take_a_bounded_memory_together() {
+    let letters = |most: usize, number: usize| json!({"pattern": format!("^\\p{{L}}{{1,{most}}}{number}$")});
+    let several = |count: usize, most: usize| json!({"allOf": (0..count).map(|number| letters(most, number)).collect::<Vec<_>>()});
+    assert!(refused(several(40, 150)).contains("memory"));
+    assert!(refused(several(1, 1000)).contains("memory"));
+    let names = json!({"patternProperties": {"\\p{L}{500}": {}, "\\p{L}{501}": {}}});
+    assert!(refused(names).contains("memory"));
+    // What generators write.
+    for pattern in [
+        r"^[\p{L}\p{M}' .-]{1,100}$",
+        r"^\w{1,1000}$",
+        r"^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?(Z|[+-]\d{2}:\d{2})$",
+        r"^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[1-5][0-9a-fA-F]{3}-[89abAB][0-9a-fA-F]{3}-[0-9a-fA-F]{12}$",
+        r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$",
+        r"^[a-zA-Z0-9.!#$%&'*+/=?^_`{|}~-]+@[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?(?:\.[a-zA-Z0-9](?:[a-zA-Z0-9-]{0,61}[a-zA-Z0-9])?)*$",
+        r"^data:image/(png|jpe?g);base64,[A-Za-z0-9+/]+={0,2}$",
+        r"^.{1,500}$",
+    ] {
+        let told = compile(&json!({"pattern": pattern})).err();
+        assert!(told.is_none() || pattern.contains("(?!"), "{pattern}: {told:?}");
+    }
+    assert!(compile(&json!({"allOf": (0..60).map(|number| json!({"pattern": format!("^[a-z]{{1,64}}-{number}$")})).collect::<Vec<_>>()})).is_ok());
+}

@@ -9,7 +9,8 @@ use crate::domain::decision::{Forms, Terms};
 use crate::domain::schema::{CompiledSchema, Validators};
 use crate::store::kept::{Kept, KeptForms, Limits};
 
-/// How many validators are kept, and of how many bytes of schemas; a validator weighs some times its schema.
+/// How many validators are kept, and of how many bytes of schemas; a validator weighs some times its schema, and its
+/// patterns are counted besides.
 const VALIDATORS: Limits = Limits { most: 256, bytes: 1024 * 1024 };
 
 /// See the module.
