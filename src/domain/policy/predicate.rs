@@ -37,6 +37,8 @@ pub struct Predicate {
     patterns: Patterns,
     /// How often it looks at the whole of the arguments, or may copy them.
     times: usize,
+    /// As it was written.
+    text: Arc<str>,
 }
 
 /// The variables of expressions, for one call.
@@ -47,7 +49,7 @@ pub struct ExpressionVariables {
     args: cel::Value,
     /// Where the tool is from, and what the code says of the call. An expression that looks at them where nobody knows
     /// cannot tell.
-    origin: Option<(cel::Value, cel::Value)>,
+    origin: Option<(Option<String>, cel::Value)>,
 }
 
 impl Predicate {
@@ -80,7 +82,8 @@ impl Predicate {
         context.add_variable_from_value("agent", scope.agent.clone());
         context.add_variable_from_value("args", scope.args.clone());
         if let Some((source, metadata)) = &scope.origin {
-            context.add_variable_from_value("source", source.clone());
+            let source = source.as_deref().map(|source| named(source, &self.text).to_owned());
+            context.add_variable_from_value("source", source.map_or(cel::Value::Null, cel::Value::from));
             context.add_variable_from_value("metadata", metadata.clone());
         }
         let patterns = self.patterns.clone();
@@ -117,10 +120,20 @@ impl ExpressionVariables {
             tool: call.tool.to_owned().into(),
             agent: text(call.agent),
             args: value(call.args),
-            origin: call
-                .origin
-                .map(|origin| (text(origin.source), object(origin.metadata.unwrap_or(&JsonObject::new())))),
+            origin: call.origin.map(|origin| {
+                (origin.source.map(str::to_owned), object(origin.metadata.unwrap_or(&JsonObject::new())))
+            }),
         })
+    }
+}
+
+/// A tool's source as rules know it: of an MCP server its name, `mcp:notes`, without the hash of its address, which nobody can
+/// guess. A rule that was written with that very hash means it.
+fn named<'a>(source: &'a str, rule: &str) -> &'a str {
+    let is_hash = |text: &str| text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
+    match source.strip_prefix("mcp:").and_then(|_| source.rsplit_once(':')) {
+        Some((name, hash)) if name.len() > "mcp".len() && is_hash(hash) && !rule.contains(hash) => name,
+        _ => source,
     }
 }
 
@@ -133,7 +146,7 @@ fn parse(source: &str) -> Result<Predicate, String> {
     let mut expression = program.expression().clone();
     let times = bounds::check(&expression)?;
     let patterns = Patterns::of(&mut expression)?;
-    Ok(Predicate { expression: Arc::new(expression), patterns, times })
+    Ok(Predicate { expression: Arc::new(expression), patterns, times, text: source.into() })
 }
 
 /// `ERROR: <input>:1:4: Syntax error: ...` without what says nothing here.

@@ -94,6 +94,28 @@ fn outcome(verdict: &Verdict) -> (&str, Option<&str>) {
 }
 
 #[test]
+fn a_rule_knows_an_mcp_server_by_its_name_and_by_the_hash_that_it_says() {
+    let one = "mcp:notes:0123456789abcdef";
+    for (when, source, denied) in [
+        ("source == 'mcp:notes'", one, true),
+        ("source == 'mcp:notes'", "mcp:notes", true),
+        ("source == 'mcp:notes'", "mcp:others:0123456789abcdef", false),
+        ("source == 'mcp:notes:0123456789abcdef'", one, true),
+        ("source == 'mcp:notes:0123456789abcdef'", "mcp:notes:ffffffffffffffff", false),
+        ("source in ['mcp:notes:ffffffffffffffff', 'mcp:notes']", one, true),
+        ("source == 'mcp:a:b'", "mcp:a:b:0123456789abcdef", true),
+        ("source == 'mcp:0123456789abcde'", "mcp:0123456789abcdef", false),
+        ("source == 'of:notes'", "of:notes:0123456789abcdef", false),
+    ] {
+        let rule = json!({"name": "no", "effect": "deny", "tool": "*", "when": when});
+        let server = Rules::compile(vec![serde_json::from_value(rule).unwrap()]).unwrap();
+        let verdict = decide_by(&ask(json!({"tool_source": source})), &Rules::default(), &server, &[]);
+        let expected = if denied { ("reject", Some("policy:no")) } else { ("person", None) };
+        assert_eq!(outcome(&verdict), expected, "{when} of {source}");
+    }
+}
+
+#[test]
 fn names_fit_patterns() {
     for (pattern, fitting, others) in [
         ("delete_file", &["delete_file"][..], &["delete_files", "Delete_file", ""][..]),

@@ -126,6 +126,8 @@ def test_policy_test_says_which_rule_decides(
     ("more", "effect"),
     [
         (["--source", "mcp:files"], "deny"),
+        (["--source", "mcp:files:0123456789abcdef"], "deny"),
+        (["--source", "mcp:files:0123456789abcde"], "ask"),
         (["--metadata", '{"tenant": "acme"}'], "allow"),
         (["--metadata", '{"tenant": "other"}', "--source", "mcp:notes"], None),
         ([], "ask"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,8 @@ import pytest
 
 from tests.python.support.api import Api, ok
 from tests.python.support.served import Served
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -41,3 +44,21 @@ def test_writing_waits_for_somebody(api: Api, notes: Path) -> None:
     ok(api.resume(session_id, asked["interrupt_id"], edit))
     assert "shopping has 8 characters now" in api.wait(session_id)["response"]["content"]
     assert (notes / "shopping.txt").read_text() == "oat milk"
+
+
+def test_a_rule_means_the_server_by_its_name_as_the_documents_say(notes: Path, tmp_path: Path) -> None:
+    (when,) = re.findall(r"`when = \"(source == .+?)\"`", (ROOT / "docs" / "mcp.md").read_text(encoding="utf-8"))
+    with Served("examples.mcp_notes:agent", environment={"NOTES": str(notes)}) as served:
+        session_id = served.api.create()
+        (asked,) = served.api.settled(session_id, "write milk to shopping", 1)["interrupts"]
+        source = asked["tool_source"]
+    assert re.fullmatch(r"mcp:notes:[0-9a-f]{16}", source)
+    # As the document has it, and as somebody may have written it who has read the record.
+    for says in (when, f"source == '{source}'"):
+        path = tmp_path / "policy.toml"
+        path.write_text(f'[[rule]]\nname = "no-notes"\neffect = "deny"\ntool = "*"\nwhen = "{says}"\n')
+        with Served("examples.mcp_notes:agent", environment={"NOTES": str(notes)}, policy=path) as served:
+            told = served.api.settled(served.api.create(), "show the notes", 0)
+            denied = {record["rule"] for record in ok(served.api.get("/interrupts"))}
+        assert denied == {"policy:no-notes"}, says
+        assert "garden" not in told["response"]["content"]
