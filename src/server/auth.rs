@@ -102,7 +102,11 @@ impl Gate {
             Credentials::Cookie(token) => {
                 let (sign_in, _) = engine.access().signed_in(&token).ok_or(ServerError::Unauthorized)?;
                 let actor = self.find(engine, &sign_in.key).ok_or(ServerError::Unauthorized)?;
-                if !matches!(*method, Method::GET | Method::HEAD) && !is_same_origin(headers) {
+                let is_own = match *method {
+                    Method::GET | Method::HEAD => !is_of_another_page(headers),
+                    _ => is_same_origin(headers),
+                };
+                if !is_own {
                     return Err(ServerError::CrossSiteRequest);
                 }
                 actor.at(address)
@@ -264,6 +268,12 @@ fn is_same_origin(headers: &HeaderMap) -> bool {
     }
     let origin = text(ORIGIN).and_then(|origin| origin.split_once("://")).map(|(_, authority)| authority);
     origin.zip(text(HOST)).is_some_and(|(origin, host)| origin.eq_ignore_ascii_case(host))
+}
+
+/// Whether the browser says that another page has it read: that page sees nothing of the answer, and yet the audit would tell
+/// who has seen a question. Pages are open to all, so that links to them work; what reads for them is our own.
+fn is_of_another_page(headers: &HeaderMap) -> bool {
+    headers.get_all("sec-fetch-site").iter().any(|site| site != "same-origin" && site != "none")
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for Pass {
