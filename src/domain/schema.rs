@@ -9,13 +9,13 @@ use serde_json::Value;
 use super::error::{Error, FieldError, LocSegment, NOWHERE};
 use super::payload::json_size;
 use super::{FieldErrors, apart};
-use places::Places;
 use steps::Steps;
+use subschemas::Subschemas;
 
 mod looks;
 mod patterns;
-mod places;
 mod steps;
+mod subschemas;
 
 /// A schema that values can be checked against.
 #[derive(Debug)]
@@ -44,21 +44,21 @@ pub fn compile(schema: &Value) -> Result<CompiledSchema, Error> {
     if !schema.is_object() && !schema.is_boolean() {
         return Err(Error::InvalidSchema("must be an object or a boolean".to_owned()));
     }
-    let places = Places::of(schema);
-    if let Some(reference) = places.external_reference() {
+    let subschemas = Subschemas::of(schema);
+    if let Some(reference) = subschemas.external_reference() {
         return Err(Error::InvalidSchema(format!("external $ref {reference:?} is refused; inline it under $defs")));
     }
-    if let Some(reference) = places.unclear_reference() {
+    if let Some(reference) = subschemas.unclear_reference() {
         let why = "leads to no schema of this document, or stands in a part with an $id of its own; take the inner $id \
                    away, and refer to #/$defs/...";
         return Err(Error::InvalidSchema(format!("the $ref {reference:?} {why}")));
     }
-    let looks = looks::most(schema, &places);
-    if looks > MOST_WAYS && (places.refers() || places.has_leftovers()) {
+    let looks = looks::most(schema, &subschemas);
+    if looks > MOST_WAYS && (subschemas.refers() || subschemas.has_leftovers()) {
         let why = "refers to its own parts so often that to check a value takes too many steps".to_owned();
         return Err(Error::InvalidSchema(why));
     }
-    let Some(patterns) = patterns::size(places.patterns()) else {
+    let Some(patterns) = patterns::size(subschemas.patterns()) else {
         return Err(Error::InvalidSchema(
             "has patterns that take too much memory, or cannot be read; repeat less in them".to_owned(),
         ));
@@ -67,7 +67,7 @@ pub fn compile(schema: &Value) -> Result<CompiledSchema, Error> {
     let options = PatternOptions::regex().size_limit(2 * patterns::MOST).dfa_size_limit(patterns::CACHE);
     jsonschema::options()
         .with_pattern_options(options)
-        .build(&places::without_names(schema))
+        .build(&subschemas::without_names(schema))
         .map(|validator| CompiledSchema { validator, looks, patterns })
         .map_err(|error| Error::InvalidSchema(error.to_string()))
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::places::{LEFTOVERS, Places};
+use super::subschemas::{LEFTOVERS, Subschemas};
 use crate::domain::JsonObject;
 
 /// The keywords whose schemas look at what stands in a value.
@@ -33,8 +33,8 @@ struct Looks {
     marking: u64,
 }
 
-/// How often the schema of `places` looks at a value and any one part inside of it, together.
-pub fn most(root: &Value, places: &Places<'_>) -> u64 {
+/// How often the schema of `subschemas` looks at a value and any one part inside of it, together.
+pub fn most(root: &Value, subschemas: &Subschemas<'_>) -> u64 {
     // As long as a schema is not known: what leads back here is a circle, and is looked at once.
     let once = Looks { checking: 1, marking: 1 };
     let mut known: HashMap<*const Value, Looks> = HashMap::new();
@@ -44,22 +44,22 @@ pub fn most(root: &Value, places: &Places<'_>) -> u64 {
         let Value::Object(keywords) = schema else { continue };
         if is_ready {
             let looks =
-                looks_of(keywords, places, |part| known.get(&std::ptr::from_ref(part)).copied().unwrap_or(once));
+                looks_of(keywords, subschemas, |part| known.get(&std::ptr::from_ref(part)).copied().unwrap_or(once));
             known.insert(schema, looks);
         } else if !known.contains_key(&std::ptr::from_ref(schema)) {
             known.insert(schema, once);
             open.push((schema, true));
-            open.extend(places.in_place(keywords).into_iter().map(|part| (part, false)));
+            open.extend(subschemas.in_place(keywords).into_iter().map(|part| (part, false)));
             open.extend(BELOW.iter().flat_map(|name| parts(keywords, name)).map(|part| (part, false)));
         }
     }
     known.get(&std::ptr::from_ref(root)).map_or(1, |looks| looks.checking)
 }
 
-fn looks_of(keywords: &JsonObject, places: &Places<'_>, of: impl Fn(&Value) -> Looks) -> Looks {
+fn looks_of(keywords: &JsonObject, subschemas: &Subschemas<'_>, of: impl Fn(&Value) -> Looks) -> Looks {
     let checking = |name: &str| parts(keywords, name).into_iter().map(|part| of(part).checking);
     let most = |names: &[&str]| names.iter().flat_map(|name| checking(name)).max().unwrap_or(0);
-    let in_place: Vec<_> = places.in_place(keywords).into_iter().map(&of).collect();
+    let in_place: Vec<_> = subschemas.in_place(keywords).into_iter().map(&of).collect();
     let checked = sum(in_place.iter().map(|looks| looks.checking));
     // A member has one name, which may fit many patterns.
     let members = sum(checking("patternProperties")).saturating_add(most(&[

@@ -10,7 +10,7 @@ use std::collections::HashMap;
 use regex::Regex;
 use serde_json::Value;
 
-use super::places::Places;
+use super::subschemas::Subschemas;
 use crate::domain::JsonObject;
 
 /// How many steps one inside of another fit on a stack.
@@ -42,14 +42,14 @@ impl Steps {
     /// value takes the longest chain of parts that look at one and the same, at most.
     pub fn may_be_too_deep(schema: &Value, value: &Value) -> bool {
         let counting = Counting::new(schema);
-        counting.places.refers()
+        counting.subschemas.refers()
             && counting.longest_chain().is_none_or(|chain| levels(value).saturating_mul(chain) > MOST_DEEP)
     }
 
     /// Those that `schema` takes for `value`. Without references nothing is looked at twice, and they are not counted.
     pub fn of(schema: &Value, value: &Value) -> Self {
         let counting = Counting::new(schema);
-        if counting.places.refers() {
+        if counting.subschemas.refers() {
             return counting.count(value);
         }
         Self { all: 0, once: 0, is_too_deep: false, is_cut: false }
@@ -59,7 +59,7 @@ impl Steps {
     pub fn may_be_more_than(most: u64, schema: &Value, value: &Value) -> bool {
         let counting = Counting::new(schema);
         // What is asked about what others have left is not counted.
-        if counting.places.has_leftovers() {
+        if counting.subschemas.has_leftovers() {
             return true;
         }
         let steps = counting.count(value);
@@ -81,7 +81,7 @@ type Pair = (*const Value, *const Value);
 
 struct Counting<'a> {
     root: &'a Value,
-    places: Places<'a>,
+    subschemas: Subschemas<'a>,
     /// Of those that are being counted: one, since a schema that is its own part is looked at once.
     known: HashMap<Pair, u64>,
     patterns: HashMap<*const u8, Option<Regex>>,
@@ -96,8 +96,8 @@ impl<'a> Counting<'a> {
     }
 
     fn new(root: &'a Value) -> Self {
-        let places = Places::of(root);
-        Self { root, places, known: HashMap::new(), patterns: HashMap::new(), is_too_deep: false, is_cut: false }
+        let subschemas = Subschemas::of(root);
+        Self { root, subschemas, known: HashMap::new(), patterns: HashMap::new(), is_too_deep: false, is_cut: false }
     }
 
     fn steps(&mut self, schema: &'a Value, value: &Value, depth: usize) -> u64 {
@@ -116,7 +116,7 @@ impl<'a> Counting<'a> {
         }
         self.known.insert(pair, 1);
         let mut all = 1_u64;
-        for part in self.places.in_place(keywords) {
+        for part in self.subschemas.in_place(keywords) {
             all = all.saturating_add(self.steps(part, value, depth + 1));
         }
         for (keyword, part) in keywords {
@@ -209,7 +209,7 @@ impl<'a> Counting<'a> {
         // As long as it is not known: what leads back here is a circle.
         known.insert(schema, None);
         let mut longest = 0;
-        for part in self.places.in_place(keywords) {
+        for part in self.subschemas.in_place(keywords) {
             longest = longest.max(self.chain(part, known, depth + 1)?);
         }
         known.insert(schema, Some(longest + 1));

@@ -15,7 +15,7 @@ const REFERENCES: [&str; 3] = ["$ref", "$dynamicRef", "$recursiveRef"];
 pub const LEFTOVERS: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];
 
 /// The schemas of a text, their names and what they refer to.
-pub struct Places<'a> {
+pub struct Subschemas<'a> {
     root: &'a Value,
     /// By where they are in memory.
     schemas: HashSet<*const Value>,
@@ -34,9 +34,9 @@ struct Reference<'a> {
     is_in_named: bool,
 }
 
-impl<'a> Places<'a> {
+impl<'a> Subschemas<'a> {
     pub fn of(root: &'a Value) -> Self {
-        let mut places = Self {
+        let mut found = Self {
             root,
             schemas: HashSet::new(),
             anchors: HashMap::new(),
@@ -44,8 +44,8 @@ impl<'a> Places<'a> {
             patterns: HashSet::new(),
             has_leftovers: false,
         };
-        places.find(root, is_of_draft_4(root), false);
-        places
+        found.find(root, is_of_draft_4(root), false);
+        found
     }
 
     fn find(&mut self, schema: &'a Value, is_old: bool, is_in_named: bool) {
@@ -144,16 +144,16 @@ fn is_of_draft_4(schema: &Value) -> bool {
 /// What in a schema may be one too, and lists of those. Values are none, and names of properties are no keywords.
 fn each_part<'a>(keywords: &'a JsonObject, visit: &mut impl FnMut(&'a Value)) {
     for (keyword, part) in keywords {
-        match (is_about(keyword), part) {
-            (About::Values, _) => {}
-            (About::Named, Value::Object(named)) => named.values().for_each(&mut *visit),
+        match (kind_of(keyword), part) {
+            (KeywordKind::Values, _) => {}
+            (KeywordKind::Named, Value::Object(named)) => named.values().for_each(&mut *visit),
             _ => visit(part),
         }
     }
 }
 
 /// What a keyword says.
-enum About {
+enum KeywordKind {
     /// What values may be: nothing in there is a keyword.
     Values,
     /// Schemas, by names that are no keywords.
@@ -161,13 +161,13 @@ enum About {
     Other,
 }
 
-fn is_about(keyword: &str) -> About {
+fn kind_of(keyword: &str) -> KeywordKind {
     match keyword {
-        "const" | "enum" | "default" | "examples" => About::Values,
+        "const" | "enum" | "default" | "examples" => KeywordKind::Values,
         "properties" | "patternProperties" | "dependentSchemas" | "dependencies" | "$defs" | "definitions" => {
-            About::Named
+            KeywordKind::Named
         }
-        _ => About::Other,
+        _ => KeywordKind::Other,
     }
 }
 
@@ -184,9 +184,9 @@ fn take_names(schema: &mut Value) {
         Value::Object(keywords) => {
             keywords.retain(|keyword, part| !matches!(keyword.as_str(), "$id" | "id") || !part.is_string());
             for (keyword, part) in keywords.iter_mut() {
-                match (is_about(keyword), part) {
-                    (About::Values, _) => {}
-                    (About::Named, Value::Object(named)) => named.values_mut().for_each(take_names),
+                match (kind_of(keyword), part) {
+                    (KeywordKind::Values, _) => {}
+                    (KeywordKind::Named, Value::Object(named)) => named.values_mut().for_each(take_names),
                     (_, part) => take_names(part),
                 }
             }
