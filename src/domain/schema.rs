@@ -12,17 +12,17 @@ use super::{FieldErrors, apart};
 use steps::Steps;
 use subschemas::Subschemas;
 
-mod looks;
 mod patterns;
 mod steps;
 mod subschemas;
+mod visits;
 
 /// A schema that values can be checked against.
 #[derive(Debug)]
 pub struct CompiledSchema {
     validator: Validator,
     /// How often one part of a value is looked at, at most.
-    looks: u64,
+    visits: u64,
     /// Bytes of memory that its patterns take.
     patterns: usize,
 }
@@ -53,8 +53,8 @@ pub fn compile(schema: &Value) -> Result<CompiledSchema, Error> {
                    away, and refer to #/$defs/...";
         return Err(Error::InvalidSchema(format!("the $ref {reference:?} {why}")));
     }
-    let looks = looks::most(schema, &subschemas);
-    if looks > MOST_WAYS && (subschemas.refers() || subschemas.has_leftovers()) {
+    let visits = visits::most(schema, &subschemas);
+    if visits > MOST_WAYS && (subschemas.refers() || subschemas.has_leftovers()) {
         let why = "refers to its own parts so often that to check a value takes too many steps".to_owned();
         return Err(Error::InvalidSchema(why));
     }
@@ -68,7 +68,7 @@ pub fn compile(schema: &Value) -> Result<CompiledSchema, Error> {
     jsonschema::options()
         .with_pattern_options(options)
         .build(&subschemas::without_names(schema))
-        .map(|validator| CompiledSchema { validator, looks, patterns })
+        .map(|validator| CompiledSchema { validator, visits, patterns })
         .map_err(|error| Error::InvalidSchema(error.to_string()))
 }
 
@@ -94,21 +94,21 @@ impl Validators for Anew {
 
 /// Checks `value`, and may take its time; empty when it is valid. Of a value with more than [`MOST_PARTS`] parts only
 /// the first error is told, and of one where that takes more than [`MOST_STEPS`] that there is one. A schema that does not
-/// compile refuses everything, and so does one that may take more than [`MOST_LOOKS`] (fail closed).
+/// compile refuses everything, and so does one that may take more than [`MOST_VISITS`] (fail closed).
 pub fn validate(schema: &Value, value: &Value, validators: &dyn Validators) -> Vec<FieldError> {
     apart::takes_its_time();
     let compiled = match validators.validator(schema) {
         Ok(compiled) => compiled,
         Err(error) => return vec![FieldError::new(NOWHERE, "invalid_schema", error.to_string())],
     };
-    let CompiledSchema { validator, looks, .. } = compiled.as_ref();
+    let CompiledSchema { validator, visits, .. } = compiled.as_ref();
     // To count takes longer than to check, and what is kept meanwhile is many times the value: only where it has to be.
     let steps = Steps::may_be_too_deep(schema, value).then(|| Steps::of(schema, value));
     if steps.is_some_and(|steps| steps.are_too_deep()) {
         return vec![FieldError::new(NOWHERE, "too_deep", "nests deeper than it can be checked against the schema")];
     }
-    let may_be_slow = looks.saturating_mul(json_size(value) as u64) > MOST_LOOKS;
-    if may_be_slow && Steps::may_be_more_than(MOST_LOOKS, schema, value) {
+    let may_be_slow = visits.saturating_mul(json_size(value) as u64) > MOST_VISITS;
+    if may_be_slow && Steps::may_be_more_than(MOST_VISITS, schema, value) {
         return vec![FieldError::new(NOWHERE, "too_large", "is too large to be checked against the schema in time")];
     }
     if validator.is_valid(value) {
@@ -142,7 +142,7 @@ const MOST_STEPS: u64 = 10_000;
 /// In how many ways a schema may look at one and the same value.
 const MOST_WAYS: u64 = 100_000;
 /// How often a value may be looked at to tell whether it is valid: some seconds.
-const MOST_LOOKS: u64 = 250_000_000;
+const MOST_VISITS: u64 = 250_000_000;
 
 /// Whether `value` has more than `left` parts: itself, and all that stands in it.
 fn has_more_parts(value: &Value, left: &mut usize) -> bool {
