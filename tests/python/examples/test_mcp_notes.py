@@ -58,7 +58,6 @@ def test_a_rule_means_the_server_by_its_name_as_the_documents_say(notes: Path, t
         path = tmp_path / "policy.toml"
         path.write_text(f'[[rule]]\nname = "no-notes"\neffect = "deny"\ntool = "*"\nwhen = "{says}"\n')
         with Served("examples.mcp_notes:agent", environment={"NOTES": str(notes)}, policy=path) as served:
-            told = served.api.settled(served.api.create(), "show the notes", 0)
+            served.api.settled(served.api.create(), "show the notes", 0)
             denied = {record["rule"] for record in ok(served.api.get("/interrupts"))}
         assert denied == {"policy:no-notes"}, says
-        assert "garden" not in told["response"]["content"]
