@@ -10,11 +10,11 @@ use crate::store::record::DueKind;
 use crate::store::{StoreExt, Transaction};
 
 impl Engine {
-    /// Suspends the turn that waits for `what`, since `why` it cannot go on. Where not even its session can be read,
-    /// `what` is set aside: it would be in the way for ever.
+    /// Suspends the turn that waits for `what`, since `why` it cannot go on. Where that is not possible because `what`, its
+    /// turn or its session cannot be read, `what` is set aside: it would be in the way for ever.
     ///
     /// # Errors
-    /// Those of the store.
+    /// Those of the store; `why`, where something else cannot be read: what is due stays due.
     pub(in crate::engine) async fn suspend_unreadable(
         self: &Arc<Self>,
         what: DueKind,
@@ -40,7 +40,11 @@ impl Engine {
                 Ok(())
             }
             Ok(None) | Err(Error::Unreadable(_)) => {
-                self.store.transact(what.into(), move |tx: &mut dyn Transaction| tx.set_aside(what)).await
+                let why = why.clone();
+                let aside = self.store.transact(what.into(), move |tx| {
+                    if stays_due(tx, what)? { Err(why.clone()) } else { tx.set_aside(what) }
+                });
+                aside.await
             }
             Err(error) => Err(error),
         }
@@ -53,5 +57,22 @@ impl Engine {
         self.placement.drop_claim(turn, epoch);
         self.leave(turn, epoch);
         self.placement.stop_worker(turn, "What is stored of this turn cannot be read");
+    }
+}
+
+/// Whether `what` is due until something comes of it: it can be read, with the turn and the session that it is of.
+fn stays_due(tx: &dyn Transaction, what: DueKind) -> Result<bool, Error> {
+    let read = || {
+        let turn = match what {
+            DueKind::Interrupt(id) => tx.interrupt(id)?.map(|interrupt| interrupt.turn_id),
+            DueKind::Timers(turn) => Some(turn),
+        };
+        let Some(turn) = turn.map(|id| tx.turn(id)).transpose()?.flatten() else { return Ok(false) };
+        drop((tx.session(turn.session_id)?, tx.last_entry(turn.id)?));
+        Ok(matches!(what, DueKind::Interrupt(_)) || turn.life.is_parked())
+    };
+    match read() {
+        Err(Error::Unreadable(_)) => Ok(false),
+        read => read,
     }
 }

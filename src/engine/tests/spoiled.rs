@@ -5,16 +5,19 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::support::{World, asked, call, message, runtime, settings, step};
+use super::support::{World, asked, call, message, question, runtime, settings, step};
 use crate::domain::access::Actor;
+use crate::domain::event::EventName;
 use crate::domain::journal::StepIdentity;
 use crate::domain::scope::Scopes;
 use crate::domain::session::Failure;
+use crate::domain::webhook::Webhook;
 use crate::domain::{Error, SessionId};
 use crate::engine::journal::giving_up;
 use crate::engine::ports::dispatch::{Record, TurnOrder};
 use crate::engine::settings::Settings;
 use crate::store::contract::fixture::{Fixture, change_rows, identity, spoil_steps};
+use crate::store::record::DueKind;
 use crate::store::sqlite::SqliteStore;
 use crate::store::{Store, StoreExt};
 
@@ -117,6 +120,24 @@ async fn who_sent_a_message_is_asked_for_where_the_message_cannot_be_read() {
     assert!(matches!(read, Err(Error::Unreadable(_))), "{read:?}");
     let batch = it.world.append(&order, vec![approval(&json!([]))]).await.unwrap();
     assert_eq!(it.world.interrupt(asked(batch)[0]).await.sent_by.as_deref(), Some("ada"));
+}
+
+#[tokio::test]
+async fn what_is_due_stays_due_where_something_else_cannot_be_read() {
+    let url = "http://127.0.0.1:9/".to_owned();
+    let hears = Webhook { url, token: None, include_messages: true, events: Some(EventName::ALL.to_vec()) };
+    let it = Spoiled::with(Settings { webhooks: vec![hears], webhook_allow_private: true, ..settings() }).await;
+    let order = it.world.begin().await;
+    let batch = it.world.append(&order, vec![question(0, Some(1e6))]).await.unwrap();
+    let due = DueKind::Interrupt(asked(batch)[0]);
+    assert_eq!(it.change("INSERT INTO messages SELECT seq, 0, '{' FROM sessions"), 1);
+    let why = Error::Unreadable("messages.message".to_owned());
+    let stays = it.world.engine.suspend_unreadable(due, &why).await;
+    assert_eq!(stays, Err(why.clone()));
+    assert!(it.world.store_next_due().await.is_some());
+    assert_eq!(it.change("UPDATE interrupts SET payload = '{'"), 1);
+    it.world.engine.suspend_unreadable(due, &why).await.unwrap();
+    assert_eq!(it.world.store_next_due().await, None);
 }
 
 impl Spoiled {

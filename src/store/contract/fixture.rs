@@ -155,6 +155,23 @@ impl Fixture {
         self.store.upkeep()
     }
 
+    /// Changes rows of a table behind the store's back: whether that has any, which are read anew.
+    pub(crate) async fn change_rows(&self, table: &str, change: &str) -> bool {
+        for last in &self.lasts {
+            let changed = if let Some(directory) = last.downcast_ref::<tempfile::TempDir>() {
+                change_rows(&directory.path().join("hitl.db"), &format!("UPDATE {table} SET {change}")) as u64
+            } else if let Some(database) = last.downcast_ref::<Database>() {
+                let sql = format!("UPDATE hitl.{table} SET {change}");
+                database.client().await.execute(&sql, &[]).await.unwrap()
+            } else {
+                continue;
+            };
+            assert!(changed > 0, "{change}");
+            return true;
+        }
+        false
+    }
+
     /// The turns that nobody has.
     pub(crate) async fn orphans(&self) -> Vec<TurnId> {
         self.upkeep()

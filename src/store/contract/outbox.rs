@@ -9,6 +9,7 @@ use crate::domain::event::EventName;
 use crate::domain::notice::{Notice, NoticeId};
 use crate::domain::status::{NoticeStatus, Status};
 use crate::domain::webhook::Webhook;
+use crate::store::StoreExt;
 use crate::store::outbox::OutboxFigures;
 use crate::store::query::NoticeQuery;
 use crate::store::record::Turn;
@@ -20,6 +21,7 @@ super::for_each_store!(
     a_notice_is_replaced_in_its_place,
     notices_come_newest_first_in_pages_and_by_filter,
     the_first_pending_of_a_session_and_address_is_the_head_of_their_lane,
+    one_that_cannot_be_read_is_pending_and_in_nobodys_way_before_it,
     what_is_due_comes_earliest_first,
     what_is_due_is_found_past_an_origin,
     leases_are_released_and_nothing_else_is,
@@ -144,6 +146,32 @@ async fn the_first_pending_of_a_session_and_address_is_the_head_of_their_lane(it
         let url = url.clone();
         assert_eq!(it.read(move |reader| reader.has_pending_notice(session_id(session), &url)).await, waits);
     }
+}
+
+async fn one_that_cannot_be_read_is_pending_and_in_nobodys_way_before_it(it: Fixture) {
+    insert(&it, [notice(1, 1), notice(2, 1), notice(3, 2), notice(4, 2)]).await;
+    if !it.change_rows("outbox", "event = 'session.later' WHERE created_at % 1000 IN (2, 3)").await {
+        return;
+    }
+    let url = webhook().url;
+    for session in [1, 2, 3] {
+        let url = url.clone();
+        let waits = it.read(move |reader| reader.has_pending_notice(session_id(session), &url)).await;
+        assert_eq!(waits, session < 3);
+    }
+    let head = async |session: u128| {
+        let url = url.clone();
+        it.store.query(move |reader| reader.first_pending_notice(session_id(session), &url)).await
+    };
+    assert_eq!(head(1).await, Ok(Some(notice(1, 1))));
+    assert!(matches!(head(2).await, Err(Error::Unreadable(_))));
+    // What is settled in a job is not the first any more in it, and what comes after it is as unreadable as before.
+    let (place, settled) = (url.clone(), Notice { status: NoticeStatus::Delivered, ..notice(1, 1) });
+    let next = change(it.store.as_ref(), move |tx| {
+        tx.update_notice(&settled)?;
+        Ok((tx.has_pending_notice(session_id(1), &place)?, tx.first_pending_notice(session_id(1), &place).is_err()))
+    });
+    assert_eq!(next.await, Ok((true, true)));
 }
 
 async fn what_is_due_comes_earliest_first(it: Fixture) {

@@ -52,6 +52,22 @@ impl Replies {
         heads.map(|(id, head)| Ok((id, PostgresCells::new("events", head).number()?))).collect()
     }
 
+    /// What `read` makes of the rows of the next call before the first that cannot be read, and why that one cannot.
+    fn until_unreadable<T>(
+        &mut self,
+        table: &'static str,
+        mut read: impl FnMut(&mut PostgresCells<'_>) -> Result<T, Error>,
+    ) -> Result<(Vec<T>, Option<Error>), Error> {
+        let mut all = Vec::new();
+        for row in self.next() {
+            match read(&mut PostgresCells::new(table, &row)) {
+                Err(why @ Error::Unreadable(_)) => return Ok((all, Some(why))),
+                read => all.push(read?),
+            }
+        }
+        Ok((all, None))
+    }
+
     /// What `read` makes of each row of the next call.
     fn all<T>(
         &mut self,
@@ -216,10 +232,11 @@ pub(super) fn answer(question: StoreQuestion, replies: &mut Replies, forms: &Kep
         StoreQuestion::SenderOfTurn(_) => Answer::Sender(replies.one("turns", |cells| cells.plain())?.flatten()),
         StoreQuestion::Reply { .. } => Answer::Reply(replies.one("replies", |cells| rows::reply(cells))?),
         StoreQuestion::Carried(_) => Answer::Carried(replies.one("carried_turns", carried)?),
-        StoreQuestion::Notice(_) | StoreQuestion::Lane { .. } => Answer::Notices(replies.all("outbox", |cells| {
-            let (place, notice) = notice(cells)?;
-            Ok(StoredNotice { place, notice })
-        })?),
+        StoreQuestion::Notice(_) => Answer::Notices(replies.all("outbox", stored_notice)?),
+        StoreQuestion::Lane { .. } => {
+            let (notices, unreadable) = replies.until_unreadable("outbox", stored_notice)?;
+            Answer::Lane(notices, unreadable)
+        }
         StoreQuestion::Seen(..) => Answer::Seen(replies.one("deeds", |cells| cells.plain())?.unwrap_or_default()),
         StoreQuestion::Keys => Answer::Keys(replies.all("keys", |cells| rows::key(cells))?),
         StoreQuestion::SignIns => Answer::SignIns(replies.all("sign_ins", |cells| rows::sign_in(cells))?),
@@ -302,6 +319,11 @@ fn turn(cells: &mut PostgresCells<'_>) -> Result<StoredTurn, Error> {
     let (is_compacted, entries) = (cells.plain()?, cells.number()?);
     let code = TurnCode { code: cells.plain()?, refused_by: cells.json_or_none()?.unwrap_or_default() };
     Ok(StoredTurn { place, turn: Turn { code, ..turn }, entries, is_compacted })
+}
+
+fn stored_notice(cells: &mut PostgresCells<'_>) -> Result<StoredNotice, Error> {
+    let (place, notice) = notice(cells)?;
+    Ok(StoredNotice { place, notice })
 }
 
 fn carried(cells: &mut PostgresCells<'_>) -> Result<Carried, Error> {

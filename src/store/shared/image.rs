@@ -57,6 +57,8 @@ struct KnownLane {
     limit: usize,
     /// The place of the last one; `None` where there are no more.
     reach: Option<u64>,
+    /// Why the one after it cannot be read, where it cannot.
+    unreadable: Option<Error>,
 }
 
 impl Image {
@@ -161,9 +163,10 @@ impl Image {
                 }
             }
             (StoreQuestion::Notice(_), Answer::Notices(notices)) => self.install_notices(notices),
-            (StoreQuestion::Lane { session, url, limit }, Answer::Notices(notices)) => {
-                let reach = notices.get(limit.saturating_sub(1)).map(|last| last.place);
-                let lane = KnownLane { session: *session, url: url.clone(), limit: *limit, reach };
+            (StoreQuestion::Lane { session, url, limit }, Answer::Lane(notices, unreadable)) => {
+                let are_all = notices.len() < *limit && unreadable.is_none();
+                let reach = if are_all { None } else { Some(notices.last().map_or(0, |last| last.place)) };
+                let lane = KnownLane { session: *session, url: url.clone(), limit: *limit, reach, unreadable };
                 self.known.lanes.push(lane);
                 self.install_notices(notices);
             }
@@ -380,6 +383,7 @@ impl Knowledge {
         let is_first = |lane: &KnownLane| lane.reach.is_none_or(|reach| first.is_some_and(|first| first <= reach));
         match known {
             Some(lane) if is_first(lane) => Ok(()),
+            Some(KnownLane { unreadable: Some(why), .. }) => Err(why.clone()),
             // All that were told are settled by now: twice as many, so that a few questions are enough for any lane.
             Some(lane) => self.need(lane_question(session, url, lane.limit.saturating_mul(2))),
             // The one that a job is about, and the one after it.

@@ -257,8 +257,12 @@ impl OutboxReader for KnowledgeReader<'_> {
 
     fn has_pending_notice(&self, session: SessionId, url: &str) -> Result<bool, Error> {
         // Any that is known will do, also where it is not the first.
-        let is_known = self.state.has_pending_notice(session, url)?;
-        Ok(is_known || self.first_pending_notice(session, url)?.is_some())
+        if self.state.has_pending_notice(session, url)? {
+            return Ok(true);
+        }
+        let first = self.first_pending_notice(session, url);
+        // One that cannot be read is pending all the same.
+        Ok(Self::is_unreadable(&first) || first?.is_some())
     }
 
     fn first_pending_notice(&self, session: SessionId, url: &str) -> Result<Option<Notice>, Error> {

@@ -144,8 +144,10 @@ pub enum Answer {
     Reply(Option<StoredReply>),
     /// Of [`StoreQuestion::Carried`].
     Carried(Option<Carried>),
-    /// Of [`StoreQuestion::Notice`] and [`StoreQuestion::Lane`].
+    /// Of [`StoreQuestion::Notice`].
     Notices(Vec<StoredNotice>),
+    /// Of [`StoreQuestion::Lane`]: those before the first that cannot be read, and why that one cannot.
+    Lane(Vec<StoredNotice>, Option<Error>),
     /// Of [`StoreQuestion::Seen`].
     Seen(bool),
     /// Of [`StoreQuestion::Keys`].

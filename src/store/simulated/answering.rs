@@ -44,7 +44,7 @@ impl Rows {
             StoreQuestion::Notice(id) => Answer::Notices(self.notices(state.notice(*id)?.as_ref())),
             StoreQuestion::Lane { session, url, limit } => {
                 let lane = state.pending_notices().filter(|it| it.session_id == *session && it.url == *url);
-                Answer::Notices(self.notices(lane.take(*limit)))
+                Answer::Lane(self.notices(lane.take(*limit)), None)
             }
             StoreQuestion::Seen(interrupt, actor) => Answer::Seen(state.has_seen(*interrupt, actor)?),
             StoreQuestion::Keys => Answer::Keys(state.keys()?),
