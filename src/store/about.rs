@@ -287,6 +287,11 @@ mod checked {
             self.inner.update_notice(notice)
         }
 
+        fn make_first_due(&mut self, session: SessionId, url: &str, now: Timestamp) -> Result<(), Error> {
+            self.writes_of(session)?;
+            self.inner.make_first_due(session, url, now)
+        }
+
         fn delete_notice(&mut self, id: NoticeId) -> Result<bool, Error> {
             let notice = self.inner.notice(id)?;
             notice.map_or(Ok(()), |notice| self.writes_of(notice.session_id))?;

@@ -48,6 +48,9 @@ pub trait OutboxWriter {
     /// [`Error::UnknownNotice`].
     fn update_notice(&mut self, notice: &Notice) -> Result<(), Error>;
 
+    /// Makes the first pending notice of a session to an address due, where it waits: also one that cannot be read.
+    fn make_first_due(&mut self, session: SessionId, url: &str, now: Timestamp) -> Result<(), Error>;
+
     /// Removes a notice. Whether it was there.
     fn delete_notice(&mut self, id: NoticeId) -> Result<bool, Error>;
 }

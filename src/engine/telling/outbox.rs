@@ -347,9 +347,10 @@ fn try_again(tx: &mut dyn Transaction, id: NoticeId) -> Result<Option<Notice>, E
 /// Whoever settles the first of a notice's lane is to have seen what becomes of the notice here. While the session is there
 /// its version tells; once it is deleted, nothing does but the notices.
 fn see_again(tx: &mut dyn Transaction, notice: &Notice) -> Result<(), Error> {
-    match tx.first_pending_notice(notice.session_id, &notice.url)? {
-        Some(first) => tx.update_notice(&first.stirred()),
-        None => Ok(()),
+    match tx.first_pending_notice(notice.session_id, &notice.url) {
+        // Nobody here settles it, and who can read it looks at the lane then.
+        Err(Error::Unreadable(_)) | Ok(None) => Ok(()),
+        first => first?.map_or(Ok(()), |first| tx.update_notice(&first.stirred())),
     }
 }
 
@@ -369,10 +370,12 @@ fn record_attempt(
     };
     tx.update_notice(&settled)?;
     if settled.is_settled() {
-        match tx.first_pending_notice(settled.session_id, &settled.url)? {
-            Some(next) if next.due_at.is_none() => tx.update_notice(&next.first_in_lane(now))?,
-            Some(_) => see_again(tx, &settled)?,
-            None => {}
+        match tx.first_pending_notice(settled.session_id, &settled.url) {
+            Ok(Some(next)) if next.due_at.is_none() => tx.update_notice(&next.first_in_lane(now))?,
+            Ok(Some(_)) => see_again(tx, &settled)?,
+            // This one was sent all the same; the next waits for who can read it, and all others for that.
+            Err(Error::Unreadable(_)) => tx.make_first_due(settled.session_id, &settled.url, now)?,
+            none => drop(none?),
         }
     }
     faults::at(Point::OutboxSettleWritten);

@@ -23,6 +23,7 @@ super::for_each_store!(
     the_first_pending_of_a_session_and_address_is_the_head_of_their_lane,
     one_that_cannot_be_read_is_pending_and_in_nobodys_way_before_it,
     what_is_due_comes_earliest_first,
+    the_first_of_a_lane_is_due_from_when_it_is_said_to_be,
     what_is_due_is_found_past_an_origin,
     leases_are_released_and_nothing_else_is,
     the_figures_are_of_what_is_pending,
@@ -186,6 +187,25 @@ async fn what_is_due_comes_earliest_first(it: Fixture) {
     assert_eq!(numbers(30, 10).await, [3, 4, 5, 1]);
     assert_eq!(numbers(30, 2).await, [3, 4]);
     assert_eq!(numbers(9, 2).await, [0_u128; 0]);
+}
+
+async fn the_first_of_a_lane_is_due_from_when_it_is_said_to_be(it: Fixture) {
+    let settled = Notice { status: NoticeStatus::Delivered, ..notice(1, 1) };
+    insert(&it, [settled, notice(2, 1), notice(3, 1), notice(4, 2), due(5, 3)]).await;
+    // One that cannot be read too, for who can read it.
+    let is_changed = it.change_rows("outbox", "event = 'session.later' WHERE created_at % 1000 = 4").await;
+    let url = webhook().url;
+    for session in 1..=4 {
+        let url = url.clone();
+        it.write(move |tx| tx.make_first_due(session_id(session), &url, at(9))).await;
+    }
+    if is_changed {
+        it.change_rows("outbox", "event = 'session.idle' WHERE created_at % 1000 = 4").await;
+    }
+    for (number, when) in [(1, None), (2, Some(at(9))), (3, None), (4, Some(at(9))), (5, Some(at(5)))] {
+        let found = it.read(move |reader| reader.notice(id(number, 0))).await.unwrap();
+        assert_eq!(found.due_at, when, "{number}");
+    }
 }
 
 async fn what_is_due_is_found_past_an_origin(it: Fixture) {

@@ -5,7 +5,7 @@ use super::transaction::MemoryTransaction;
 use crate::domain::notice::{Notice, NoticeId};
 use crate::domain::status::NoticeStatus;
 use crate::domain::webhook::Webhook;
-use crate::domain::{Error, SessionId, TurnId};
+use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::store::outbox::{OutboxReader, OutboxWriter};
 use crate::store::query::{NoticeQuery, Page};
 
@@ -72,6 +72,13 @@ impl OutboxWriter for MemoryTransaction<'_> {
             }
         });
         Ok(())
+    }
+
+    fn make_first_due(&mut self, session: SessionId, url: &str, now: Timestamp) -> Result<(), Error> {
+        match self.state.first_pending_notice(session, url)?.filter(|first| first.due_at.is_none()) {
+            Some(first) => self.update_notice(&first.first_in_lane(now)),
+            None => Ok(()),
+        }
     }
 
     fn delete_notice(&mut self, id: NoticeId) -> Result<bool, Error> {

@@ -2,6 +2,7 @@
 
 use uuid::Uuid;
 
+use super::asking::params;
 use super::columns::RowColumns;
 use super::connection::SqlCall;
 use super::folding::{EventNumbers, fold};
@@ -429,6 +430,10 @@ fn notices(changes: &Changes, calls: &mut Vec<SqlCall>) {
         let body = kept.text_or_none(|(seen, notice)| notice.body.as_deref().filter(|_| seen.body != notice.body));
         let params = [standing(notice_ids(&seen)).1, standing(RowColumns::of(&notices)).1, body.1, told(&notices).1];
         calls.push(SqlCall::new(sql!("outbox/update"), params.into_iter().flatten().collect()));
+    }
+    for (session, url, now) in &changes.first_due {
+        let params = params![session.0, without_nulls(url).into_owned(), now.millis()];
+        calls.push(SqlCall::new(sql!("outbox/make_first_due"), params));
     }
 }
 

@@ -44,6 +44,8 @@ pub struct Changes {
     pub deleted_notices: Vec<Notice>,
     /// Notices.
     pub notices: Vec<NoticeChange>,
+    /// Lanes of notices, by session and address, whose first one is due where it waits, once all of the above is written.
+    pub first_due: Vec<(SessionId, String, Timestamp)>,
     /// Events, in order.
     pub events: Vec<(StoredEvent, Timestamp)>,
     /// Rows of the audit, in order; they are linked afterwards.
@@ -186,6 +188,7 @@ impl Changes {
         let is_another = |reply: &(String, String, StoredReply)| session_in(&reply.0) != Some(session.id);
         let counts = [self.set_aside.len(), self.carried.len(), self.deleted_notices.len(), self.notices.len()];
         let goes_alone = counts.into_iter().any(|count| count > 0)
+            || !self.first_due.is_empty()
             || self.is_of_access()
             || self.replies.iter().any(is_another)
             || self.turns.iter().any(|turn| turn.moves_due);
@@ -220,6 +223,7 @@ impl Changes {
             carried,
             deleted_notices,
             notices,
+            first_due,
             events,
             deeds,
             revoked_keys,
@@ -240,6 +244,7 @@ impl Changes {
         self.carried.extend(carried);
         self.deleted_notices.extend(deleted_notices);
         self.notices.extend(notices);
+        self.first_due.extend(first_due);
         self.events.extend(events);
         self.deeds.extend(deeds);
         self.revoked_keys.extend(revoked_keys);
@@ -286,6 +291,7 @@ impl Changes {
             carried,
             deleted_notices,
             notices,
+            first_due,
             events,
             deeds,
             revoked_keys,
@@ -296,7 +302,7 @@ impl Changes {
         } = self;
         let rows = [turns.len(), entries.len(), interrupts.len(), set_aside.len(), replies.len(), carried.len()];
         let others = [messages.len(), notices.len(), deleted_notices.len(), events.len(), deeds.len(), keys.len()];
-        let access = [revoked_keys.len(), sign_ins.len(), deleted_sign_ins.len(), sessions.len()];
+        let access = [revoked_keys.len(), sign_ins.len(), deleted_sign_ins.len(), sessions.len(), first_due.len()];
         policy.is_none() && rows.into_iter().chain(others).chain(access).all(|count| count == 0)
     }
 }

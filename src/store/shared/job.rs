@@ -370,6 +370,12 @@ impl OutboxWriter for JobTransaction<'_> {
         Ok(())
     }
 
+    fn make_first_due(&mut self, session: SessionId, url: &str, now: Timestamp) -> Result<(), Error> {
+        self.touch(session)?;
+        self.notes.first_due.push((session, url.to_owned(), now));
+        Ok(())
+    }
+
     fn delete_notice(&mut self, id: NoticeId) -> Result<bool, Error> {
         let Some(notice) = self.notice(id)? else { return Ok(false) };
         self.touch(notice.session_id)?;

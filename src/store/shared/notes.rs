@@ -27,6 +27,8 @@ pub struct Notes {
     /// Each as it was before; `None` where it is new.
     notices: Vec<(NoticeId, Option<Notice>)>,
     deleted_notices: Vec<Notice>,
+    /// Lanes of notices whose first one is due, and since when.
+    pub first_due: Vec<(SessionId, String, Timestamp)>,
     /// Entries, in order.
     pub entries: Vec<NewEntry>,
     /// What is not due any more.
@@ -215,6 +217,7 @@ impl Notes {
         for (id, seen) in self.notices {
             changes.notices.push(NoticeChange { notice: state.notices.get(id).ok_or_else(gone)?.clone(), seen });
         }
+        changes.first_due = self.first_due;
         changes.entries = self.entries;
         changes.set_aside = self.set_aside;
         changes.deleted_notices = self.deleted_notices;

@@ -130,6 +130,9 @@ fn write(tx: &mut MemoryTransaction<'_>, changes: &Changes) -> Result<Vec<u64>, 
     for NoticeChange { notice, seen } in &changes.notices {
         if seen.is_none() { tx.insert_notice(notice)? } else { tx.update_notice(notice)? }
     }
+    for (session, url, now) in &changes.first_due {
+        tx.make_first_due(*session, url, *now)?;
+    }
     for (deed, at) in &changes.deeds {
         tx.append_audit(deed.clone(), *at)?;
     }

@@ -93,6 +93,11 @@ impl OutboxWriter for Handle<'_> {
         }
     }
 
+    fn make_first_due(&mut self, session: SessionId, url: &str, now: Timestamp) -> Result<(), Error> {
+        let params = params![session.0.as_bytes(), url, now.millis()];
+        self.execute(sql!("outbox/make_first_due"), params).map(drop)
+    }
+
     fn delete_notice(&mut self, id: NoticeId) -> Result<bool, Error> {
         Ok(self.execute(sql!("outbox/delete"), params![id.event.as_bytes(), id.reminder])? > 0)
     }

@@ -7,7 +7,7 @@ use tokio::runtime::Handle;
 
 use super::*;
 use crate::store::clock::{Clock, WallClock};
-use crate::store::contract::fixture::{about, at};
+use crate::store::contract::fixture::{Fixture, about, at};
 use crate::store::contract::outbox::notice;
 use crate::store::shared::{SharedStore, StoreAccess};
 use crate::store::simulated::SimulatedDatabase;
@@ -98,4 +98,35 @@ async fn what_is_tried_again_waits_for_the_one_before_it() {
     other.transact(about(1), |tx| record_attempt(tx, id(1), 1, &Ok(()), &TRIES).map(drop)).await.unwrap();
     assert!(due_at(&one, 2).await.is_some());
     assert_eq!(one.transact(about(1), |tx| try_again(tx, id(3))).await, Ok(None));
+}
+
+crate::store::contract::for_each_store!(
+    what_was_sent_is_settled_where_the_next_one_cannot_be_read,
+    what_was_given_up_is_tried_again_behind_one_that_cannot_be_read,
+);
+
+async fn insert(it: &Fixture, notices: Vec<Notice>) {
+    it.write(move |tx| notices.iter().try_for_each(|notice| tx.insert_notice(notice))).await;
+}
+
+async fn what_was_sent_is_settled_where_the_next_one_cannot_be_read(it: Fixture) {
+    insert(&it, vec![being_sent(1), waiting(2), waiting(3)]).await;
+    if !it.change_rows("outbox", "event = 'session.later' WHERE created_at % 1000 = 2").await {
+        return;
+    }
+    let settled = it.store.transact(about(1), |tx| record_attempt(tx, id(1), 1, &Ok(()), &TRIES));
+    assert_eq!(settled.await, Ok(Some(NoticeStatus::Delivered)));
+    // Who can read it sends it, and in order.
+    it.change_rows("outbox", "event = 'session.idle' WHERE created_at % 1000 = 2").await;
+    let due = it.read(|reader| Ok([2, 3].map(|number| reader.notice(id(number)).unwrap().unwrap().due_at.is_some())));
+    assert_eq!(due.await, [true, false]);
+}
+
+async fn what_was_given_up_is_tried_again_behind_one_that_cannot_be_read(it: Fixture) {
+    insert(&it, vec![waiting(1).first_in_lane(at(1)), given_up(2)]).await;
+    if !it.change_rows("outbox", "event = 'session.later' WHERE created_at % 1000 = 1").await {
+        return;
+    }
+    let again = it.store.transact(about(1), |tx| try_again(tx, id(2))).await.unwrap().unwrap();
+    assert_eq!((again.status, again.due_at), (NoticeStatus::Pending, None));
 }

@@ -146,6 +146,7 @@ fn changes() -> Changes {
             (session_id(1), DueKind::Interrupt(interrupt_id(1))),
         ],
         notices: vec![NoticeChange { notice: seen.clone(), seen: Some(seen) }],
+        first_due: vec![(session_id(1), "https://a.test/1".to_owned(), at(1))],
         events: vec![(StoredEvent::session(session_id(1), Status::Idle, None), at(1))],
         deeds: vec![(audit::Deed::new(audit::Action::ALL[0]), at(1))],
         ..Changes::default()

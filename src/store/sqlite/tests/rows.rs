@@ -162,6 +162,7 @@ async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
         (format!("{outbox}{}", include_str!("../sql/outbox/due.sql")), "outbox_due"),
         (include_str!("../sql/outbox/next_due.sql").to_owned(), "outbox_due"),
         (include_str!("../sql/outbox/has_pending.sql").to_owned(), "outbox_lane"),
+        (include_str!("../sql/outbox/make_first_due.sql").to_owned(), "outbox_lane"),
         (include_str!("../sql/outbox/figures.sql").to_owned(), "outbox_by_status"),
         (include_str!("../sql/outbox/release.sql").to_owned(), "outbox_by_status"),
         (include_str!("../sql/outbox/sweep.sql").to_owned(), "outbox_settled"),
