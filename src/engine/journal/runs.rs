@@ -283,13 +283,8 @@ fn without_context(mut recorded: RecordedEntry) -> RecordedEntry {
     recorded
 }
 
-/// Writes a session that stands where the state stands.
-pub(in crate::engine) fn insert(
-    tx: &mut dyn Transaction,
-    state: &RunState,
-    agent: &str,
-    now: Timestamp,
-) -> Result<(), Error> {
+/// A new session that stands where the state stands.
+pub(in crate::engine) fn session_of(state: &RunState, agent: &str, now: Timestamp) -> Session {
     let began = state.journal.first().map_or(now, |first| first.at);
     let pending: Vec<_> = state.pending().map(|interrupt| interrupt.interrupt_id).collect();
     let phase = if pending.is_empty() {
@@ -301,22 +296,26 @@ pub(in crate::engine) fn insert(
         Some(Entry::Start { abandoned, .. }) => abandoned.clone(),
         _ => None,
     };
+    let (grants, rules) = (state.grants.clone(), state.rules.clone());
+    let new = Session::new(state.session, agent, state.messages.len(), began);
+    Session { phase, grants, rules, abandoned, ..new }
+}
+
+/// Writes a session that stands where the state stands.
+pub(in crate::engine) fn insert(
+    tx: &mut dyn Transaction,
+    state: &RunState,
+    agent: &str,
+    now: Timestamp,
+) -> Result<(), Error> {
+    let stands = session_of(state, agent, now);
+    let began = stands.created_at;
     match tx.session(state.session)? {
         Some(session) => {
-            let grants = state.grants.clone();
+            let Session { phase, grants, abandoned, .. } = stands;
             tx.update_session(&Session { phase, updated_at: now, grants, abandoned, ..session })?;
         }
-        None => {
-            let (grants, rules) = (state.grants.clone(), state.rules.clone());
-            let session = Session {
-                phase,
-                grants,
-                rules,
-                abandoned,
-                ..Session::new(state.session, agent, state.messages.len(), began)
-            };
-            tx.insert_session(&session, &state.messages)?;
-        }
+        None => tx.insert_session(&stands, &state.messages)?,
     }
     tx.insert_turn(&Turn::new(state.turn, state.session, state.message.clone(), None, began))?;
     for RecordedEntry { at, entry } in state.whole_journal() {

@@ -37,13 +37,18 @@ pub(in crate::engine) fn making_scope(agent: &str, actor: &Actor) -> String {
 
 /// What is kept of the reply to a request for a new session.
 #[derive(Deserialize)]
-struct MadeSession {
+pub(in crate::engine) struct MadeSession {
     session_id: SessionId,
-    at: Timestamp,
+    /// When it was made.
+    pub(in crate::engine) at: Timestamp,
 }
 
 impl MadeSession {
-    fn read(reply: Value) -> Result<Self, Error> {
+    /// What was kept.
+    ///
+    /// # Errors
+    /// [`Error::Unreadable`].
+    pub(in crate::engine) fn read(reply: Value) -> Result<Self, Error> {
         serde_json::from_value(reply).map_err(|error| Error::Unreadable(format!("a reply that was kept: {error}")))
     }
 }

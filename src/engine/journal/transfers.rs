@@ -13,8 +13,8 @@ use crate::domain::journal::Entry;
 use crate::domain::run_state::RunState;
 use crate::domain::{Error, SessionId, Timestamp, digest};
 use crate::engine::journal::messages::{keep_reply, stored_reply};
-use crate::engine::journal::runs::{export, insert, record_imported};
-use crate::engine::journal::sessions::{check_room, making_scope};
+use crate::engine::journal::runs::{export, insert, record_imported, session_of};
+use crate::engine::journal::sessions::{MadeSession, check_room, making_scope};
 use crate::engine::journal::turn_claims::WakeOutcome;
 use crate::engine::telling::after_commit::AfterCommit;
 use crate::engine::telling::view::{IdempotencyKey, SessionView, view, view_of};
@@ -65,7 +65,7 @@ impl Engine {
     }
 
     /// Takes in the state of a run for `actor`: a new session, under the id that it had. With a `key` that was used before
-    /// for the same request, the session as it is.
+    /// for the same request, the session as it is; once it is deleted, as it was taken in.
     ///
     /// # Errors
     /// [`Error::ImportDisabled`], [`Error::RunStateNewer`], [`Error::RunStateInvalid`], [`Error::RunStateOtherAgent`],
@@ -134,14 +134,16 @@ impl Engine {
     ) -> Result<Imported, Error> {
         let now = tx.now();
         let scope = making_scope(&self.settings.agent, actor);
-        let is_said_again = stored_reply(tx, &scope, key)?.is_some();
-        match tx.session(state.session)? {
-            Some(session) if is_said_again => {
-                let view = view_of(tx, session)?;
-                return Ok(Imported { view, woken: None, after_commit: self.telling.after_commit() });
-            }
-            Some(_) => return Err(Error::SessionExists),
-            None => {}
+        if let Some(reply) = stored_reply(tx, &scope, key)? {
+            let view = match tx.session(state.session)? {
+                Some(session) => view_of(tx, session)?,
+                // What became of the turn is gone with it, and is not to happen again.
+                None => self.taken_in_at(MadeSession::read(reply)?.at, state),
+            };
+            return Ok(Imported { view, woken: None, after_commit: self.telling.after_commit() });
+        }
+        if tx.session(state.session)?.is_some() {
+            return Err(Error::SessionExists);
         }
         let known = check_is_new(tx, state)?;
         if is_ours || known {
@@ -169,6 +171,12 @@ impl Engine {
         };
         keep_reply(tx, &scope, key, json!({"session_id": state.session, "at": now}), now)?;
         Ok(Imported { view: view(tx, state.session)?, woken, after_commit })
+    }
+
+    /// What was shown of the session of `state` when it was taken in.
+    fn taken_in_at(&self, then: Timestamp, state: &RunState) -> SessionView {
+        let interrupts = state.pending().map(|asked| asked.clone().as_of(then)).collect();
+        SessionView { session: session_of(state, &self.settings.agent, then), interrupts, replay: None }
     }
 
     fn state_key(&self) -> Option<&[u8]> {

@@ -69,6 +69,29 @@ async def test_an_approved_state_runs_once_also_after_its_session_is_gone(tmp_pa
     assert files.deleted == ["/a"]
 
 
+@pytest.mark.parametrize("signed", [True, False], ids=["signed", "unsigned"])
+async def test_an_import_that_is_sent_again_once_its_session_is_gone_gets_the_first_reply(signed: bool) -> None:
+    files = Files()
+    state = await paused_state(files, "/a")
+    document = json.loads(state.to_string(key=KEY if signed else None))
+    async with serving(files, "/a") as server, client_of(server.url) as client:
+
+        async def send() -> httpx.Response:
+            return await client.post("/sessions", json={"run_state": document}, headers={"Idempotency-Key": "k"})
+
+        first = await send()
+        assert (first.status_code, first.json()["status"]) == (201, "interrupted" if signed else "running")
+        assert (await settled(server.url, state.session_id))["status"] == "interrupted"
+        await approve(server.url, state.session_id)
+        assert (await settled(server.url, state.session_id))["status"] == "idle"
+        assert (await send()).json()["status"] == "idle"
+        await delete(server.url, state.session_id)
+        again = await send()
+        assert (again.status_code, again.json()) == (201, first.json())
+        assert (await client.get(f"/sessions/{state.session_id}")).status_code == 404
+    assert files.deleted == ["/a"]
+
+
 async def test_what_went_on_after_an_export_does_not_go_on_from_it_again() -> None:
     files = Files()
     async with serving(files, "/a") as server:
