@@ -23,7 +23,8 @@ pub fn session_id() -> SessionId {
 
 /// The id of the session that is made in a store for an idempotency key: the same one whoever is asked on the same day, so
 /// that of two requests that come at once, to servers that share it, one finds what the other has made. By the time the key
-/// is forgotten, and may be for something else, it is another day. Its time is the beginning of the day.
+/// is forgotten, and may be for something else, it is another day; where the two come on either side of midnight, the reply
+/// that is kept is what one of them finds. Its time is the beginning of the day.
 pub fn session_id_for(store: StoreId, scope: &str, key: &str, now: Timestamp) -> SessionId {
     let day = now.millis() - now.millis() % DAY_MILLIS;
     let mut hasher = Sha256::new();

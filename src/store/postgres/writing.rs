@@ -20,7 +20,7 @@ use crate::store::record::DueKind;
 use crate::store::rows::entries::EntryColumns;
 use crate::store::rows::readable::without_nulls;
 use crate::store::rows::{self, PhaseColumns, StateColumns, approved_tool};
-use crate::store::shared::changes::{Changes, RowChange, SessionChange, TurnChange};
+use crate::store::shared::changes::{Changes, ReplyChange, RowChange, SessionChange, TurnChange};
 
 /// How many bits of the number of an event or deed count within its transaction.
 pub(super) const ORDINAL_BITS: u32 = 12;
@@ -351,14 +351,17 @@ fn set_aside(changes: &Changes, calls: &mut Vec<SqlCall>) {
 }
 
 fn others(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
-    if !changes.replies.is_empty() {
-        let columns = RowColumns::of(&changes.replies)
-            .text(|row| &row.0)
-            .text(|row| &row.1)
-            .text(|row| &row.2.request_digest)
-            .json(|row| rows::json(&row.2.body))?
-            .time(|row| row.2.created_at);
-        calls.push(columns.call(sql!("replies/upsert")));
+    for (is_new, sql) in [(true, sql!("replies/insert")), (false, sql!("replies/upsert"))] {
+        let kept: Vec<&ReplyChange> = changes.replies.iter().filter(|change| change.is_new == is_new).collect();
+        if !kept.is_empty() {
+            let columns = RowColumns::of(&kept)
+                .text(|row| &row.scope)
+                .text(|row| &row.key)
+                .text(|row| &row.reply.request_digest)
+                .json(|row| rows::json(&row.reply.body))?
+                .time(|row| row.reply.created_at);
+            calls.push(columns.call(sql));
+        }
     }
     if !changes.carried.is_empty() {
         let columns = RowColumns::of(&changes.carried)

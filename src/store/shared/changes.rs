@@ -36,8 +36,8 @@ pub struct Changes {
     pub interrupts: Vec<(Interrupt, bool)>,
     /// What is not due any more, although nothing has come of it.
     pub set_aside: Vec<(SessionId, DueKind)>,
-    /// Replies, each in the place of an older one.
-    pub replies: Vec<(String, String, StoredReply)>,
+    /// Replies that are kept.
+    pub replies: Vec<ReplyChange>,
     /// What is known of turns that are carried about.
     pub carried: Vec<(TurnId, Carried)>,
     /// Notices that go, as they were seen, before others take their ids.
@@ -125,6 +125,19 @@ pub struct NoticeChange {
     pub seen: Option<Notice>,
 }
 
+/// A reply that is kept.
+#[derive(Debug, Clone)]
+pub struct ReplyChange {
+    /// See [`Reader::reply`](crate::store::Reader::reply).
+    pub scope: String,
+    /// The idempotency key.
+    pub key: String,
+    /// What is kept.
+    pub reply: StoredReply,
+    /// Whether the job has found none: another one that is there by now was first. Else it takes the place of an older one.
+    pub is_new: bool,
+}
+
 /// An entry that is appended.
 #[derive(Debug, Clone)]
 pub struct NewEntry {
@@ -185,7 +198,7 @@ impl Changes {
             (RowChange::Written(_), None) => 2,
             _ => return None,
         };
-        let is_another = |reply: &(String, String, StoredReply)| session_in(&reply.0) != Some(session.id);
+        let is_another = |change: &ReplyChange| session_in(&change.scope) != Some(session.id);
         let counts = [self.set_aside.len(), self.carried.len(), self.deleted_notices.len(), self.notices.len()];
         let goes_alone = counts.into_iter().any(|count| count > 0)
             || !self.first_due.is_empty()
@@ -202,7 +215,8 @@ impl Changes {
             self.interrupts.iter().any(|(_, is_new)| *is_new),
             self.interrupts.iter().any(|(_, is_new)| !*is_new),
             self.interrupts.iter().any(is_due),
-            !self.replies.is_empty(),
+            self.replies.iter().any(|change| change.is_new),
+            self.replies.iter().any(|change| !change.is_new),
             !self.events.is_empty(),
             !self.deeds.is_empty(),
         ];

@@ -350,6 +350,11 @@ impl Knowledge {
         self.questions.push(question);
     }
 
+    /// Whether the rows answer `question`, which nobody asks for that.
+    pub fn has_told(&self, question: &StoreQuestion) -> bool {
+        self.questions.contains(question)
+    }
+
     /// How much is known, to go back to it.
     pub fn mark(&self) -> usize {
         self.questions.len()

@@ -223,8 +223,11 @@ impl Transaction for JobTransaction<'_> {
         if let Some(session) = session_in(scope) {
             self.touch(session)?;
         }
+        // Who did not look for one takes the place of whatever is there.
+        let looked = StoreQuestion::Reply { scope: scope.to_owned(), key: key.to_owned() };
+        let is_new = self.known.has_told(&looked) && self.inner.state.reply(scope, key)?.is_none();
         self.inner.insert_reply(scope, key, reply)?;
-        self.notes.write_reply(scope, key);
+        self.notes.write_reply(scope, key, is_new);
         Ok(())
     }
 

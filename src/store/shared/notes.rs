@@ -1,6 +1,6 @@
 //! Which rows a job has written: the rows themselves are read once it is over, so that each is written once.
 
-use super::changes::{Changes, NewEntry, NoticeChange, RowChange, SessionChange, TurnChange};
+use super::changes::{Changes, NewEntry, NoticeChange, ReplyChange, RowChange, SessionChange, TurnChange};
 use super::image::Knowledge;
 use super::question::Version;
 use crate::domain::access::{Digest, Key, SignIn};
@@ -22,7 +22,7 @@ pub struct Notes {
     messages: Vec<(SessionId, usize)>,
     turns: Vec<NotedTurn>,
     interrupts: Vec<(InterruptId, bool)>,
-    replies: Vec<(String, String)>,
+    replies: Vec<(String, String, bool)>,
     carried: Vec<TurnId>,
     /// Each as it was before; `None` where it is new.
     notices: Vec<(NoticeId, Option<Notice>)>,
@@ -130,9 +130,11 @@ impl Notes {
         self.events.len() + self.entries.iter().filter(|entry| entry.told.is_some()).count()
     }
 
-    /// A reply is kept.
-    pub fn write_reply(&mut self, scope: &str, key: &str) {
-        once(&mut self.replies, (scope.to_owned(), key.to_owned()));
+    /// A reply is kept; a new one where there was none.
+    pub fn write_reply(&mut self, scope: &str, key: &str, is_new: bool) {
+        if !self.replies.iter().any(|noted| noted.0 == scope && noted.1 == key) {
+            self.replies.push((scope.to_owned(), key.to_owned(), is_new));
+        }
     }
 
     /// What is known of a turn that is carried about is another now.
@@ -207,9 +209,10 @@ impl Notes {
         let interrupts = self.interrupts.into_iter();
         changes.interrupts =
             interrupts.filter_map(|(id, is_new)| Some((state.interrupts.get(id)?.clone(), is_new))).collect();
-        for place in self.replies {
+        for (scope, key, is_new) in self.replies {
+            let place = (scope, key);
             let reply = state.replies.get(&place).ok_or_else(gone)?.clone();
-            changes.replies.push((place.0, place.1, reply));
+            changes.replies.push(ReplyChange { scope: place.0, key: place.1, reply, is_new });
         }
         for turn in self.carried {
             changes.carried.push((turn, state.carried.get(&turn).ok_or_else(gone)?.clone()));

@@ -8,7 +8,8 @@ use tokio::runtime::Handle;
 use futures_util::FutureExt;
 
 use super::backend::{Backend, Committed};
-use super::changes::{Changes, NoticeChange};
+use super::changes::{Changes, NoticeChange, ReplyChange, RowChange, SessionChange};
+use super::question::Version;
 use super::{SharedStore, StoreAccess};
 use crate::domain::journal::Entry;
 use crate::domain::notice::{Notice, NoticeId};
@@ -18,6 +19,7 @@ use crate::store::about::About;
 use crate::store::clock::{Clock, WallClock};
 use crate::store::contract::fixture::*;
 use crate::store::contract::outbox::notice;
+use crate::store::record::StoredReply;
 use crate::store::simulated::SimulatedDatabase;
 use crate::store::{Store, StoreExt, Transaction};
 
@@ -214,7 +216,7 @@ async fn sessions_that_nobody_worked_on_for_long_are_forgotten() {
     }
     assert_eq!(world.calls(append(&world.one, about(1))).await, (1, 1));
     let last = SessionId(uuid::Uuid::from_u128(many + 1));
-    let reply = crate::store::record::StoredReply { request_digest: String::new(), body: json!(1), created_at: at(0) };
+    let reply = StoredReply { request_digest: String::new(), body: json!(1), created_at: at(0) };
     let kept =
         world.one.transact(About::Session(last), move |tx| tx.insert_reply(&format!("messages:{last}"), "k", &reply));
     assert_eq!(world.calls(kept).await, COMMITTED);
@@ -318,6 +320,37 @@ async fn a_notice_of_a_session_that_is_gone_is_one_servers() {
     let removed = |changes: Changes| world.database.commit(changes);
     let gone = Changes { deleted_notices: vec![notice(0, 1).first_in_lane(at(0))], ..Changes::default() };
     assert_eq!(removed(gone).await, Ok(Committed::Moved));
+}
+
+#[tokio::test]
+async fn of_two_sessions_that_are_made_for_one_key_there_is_the_first_alone() {
+    let world = World::new().await;
+    // Each under an id of its own, as on both sides of midnight.
+    let kept = |number: u128| {
+        let reply = StoredReply { request_digest: String::new(), body: json!(number as u64), created_at: at(0) };
+        ReplyChange { scope: "sessions".to_owned(), key: "k".to_owned(), reply, is_new: true }
+    };
+    let database = world.database.clone();
+    let is_first_run = std::sync::atomic::AtomicBool::new(true);
+    let made = world.one.transact(about(2), move |tx| {
+        if let Some(reply) = tx.reply("sessions", "k")? {
+            return Ok(reply.body);
+        }
+        tx.insert_session(&session(2), &[])?;
+        tx.insert_reply("sessions", "k", &kept(2).reply)?;
+        if is_first_run.swap(false, std::sync::atomic::Ordering::SeqCst) {
+            let next = Version { count: 1, token: 1 };
+            let row = RowChange::Written(Box::new(session(3)));
+            let by_another = SessionChange { id: session_id(3), seen: None, next, row };
+            let changes = Changes { sessions: vec![by_another], replies: vec![kept(3)], ..Changes::default() };
+            let committed = database.commit(changes).now_or_never().expect("it does not wait");
+            assert_eq!(committed, Ok(Committed::Yes { events: Vec::new() }));
+        }
+        Ok(json!(2))
+    });
+    assert_eq!(made.await, Ok(json!(3)));
+    let there = world.one.query(|reader| Ok([2, 3].map(|number| reader.session(session_id(number)))));
+    assert_eq!(there.await, Ok([Ok(None), Ok(Some(session(3)))]));
 }
 
 #[tokio::test]

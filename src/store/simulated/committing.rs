@@ -8,7 +8,7 @@ use crate::store::carried::CarriedWriter;
 use crate::store::memory::transaction::MemoryTransaction;
 use crate::store::outbox::OutboxWriter;
 use crate::store::shared::backend::Committed;
-use crate::store::shared::changes::{Changes, NoticeChange, RowChange, SessionChange, TurnChange};
+use crate::store::shared::changes::{Changes, NoticeChange, ReplyChange, RowChange, SessionChange, TurnChange};
 use crate::store::shared::question::Version;
 use crate::store::turns::TurnWriter;
 use crate::store::{Reader, Transaction};
@@ -60,7 +60,9 @@ impl Rows {
         let stays = |id| state.notices.contains(id) && !goes(id);
         let is_another = |seen: &Notice| !state.notices.get(seen.id).is_some_and(|there| stands_alike(there, seen));
         let is_bad = |id| !state.keys.iter().any(|key| key.key_id == id && key.revoked_at.is_none());
-        changes.turns.iter().any(|change| change.is_new && state.turns.contains(change.turn.id))
+        let is_answered = |kept: &ReplyChange| state.replies.contains_key(&(kept.scope.clone(), kept.key.clone()));
+        changes.replies.iter().any(|kept| kept.is_new && is_answered(kept))
+            || changes.turns.iter().any(|change| change.is_new && state.turns.contains(change.turn.id))
             || changes.interrupts.iter().any(|(it, is_new)| *is_new && state.interrupts.contains(it.interrupt_id))
             || changes.notices.iter().any(|change| match &change.seen {
                 None => stays(change.notice.id),
@@ -118,8 +120,8 @@ fn write(tx: &mut MemoryTransaction<'_>, changes: &Changes) -> Result<Vec<u64>, 
     for (_, due) in &changes.set_aside {
         tx.set_aside(*due)?;
     }
-    for (scope, key, reply) in &changes.replies {
-        tx.insert_reply(scope, key, reply)?;
+    for change in &changes.replies {
+        tx.insert_reply(&change.scope, &change.key, &change.reply)?;
     }
     for (turn, carried) in &changes.carried {
         tx.note_carried(*turn, carried)?;

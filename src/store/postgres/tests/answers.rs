@@ -10,7 +10,7 @@ use crate::store::contract::fixture::*;
 use crate::store::query::{InterruptQuery, SessionQuery, TitledSession};
 use crate::store::record::{DueKind, StoredReply};
 use crate::store::shared::backend::Backend;
-use crate::store::shared::changes::{Changes, RowChange, TurnChange};
+use crate::store::shared::changes::{Changes, ReplyChange, RowChange, TurnChange};
 use crate::store::shared::question::{Answer, StoreQuestion};
 use crate::store::upkeep::Upkeep;
 
@@ -112,7 +112,12 @@ async fn messages_go_from_an_index_on_and_replies_take_the_place_of_older_ones()
         let changes = Changes {
             sessions: vec![touched(1, seen, RowChange::Kept)],
             messages: vec![(session_id(1), 1, vec![message(text), message("last")])],
-            replies: vec![("scope".into(), "k\0y".into(), reply(text))],
+            replies: vec![ReplyChange {
+                scope: "scope".into(),
+                key: "k\0y".into(),
+                reply: reply(text),
+                is_new: seen == 1,
+            }],
             ..Changes::default()
         };
         commit(&store, changes).await;

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use serde_json::json;
+
 use super::support::*;
 use crate::domain::Error;
 use crate::domain::audit::{Action, Deed};
@@ -10,8 +12,9 @@ use crate::domain::status::Status;
 use crate::store::contract::fixture::*;
 use crate::store::postgres::connection::{Connection, Frame, SqlCall};
 use crate::store::postgres::servers::PostgresServers;
+use crate::store::record::StoredReply;
 use crate::store::shared::backend::Backend;
-use crate::store::shared::changes::{Changes, RowChange, SessionChange};
+use crate::store::shared::changes::{Changes, ReplyChange, RowChange, SessionChange};
 use crate::store::shared::question::{Answer, StoreQuestion, Version};
 use crate::store::shared::servers::{Registered, ServerKind, ServerRole, ServerRow, ServerRows};
 
@@ -86,12 +89,16 @@ async fn what_is_new_and_there_already_has_moved() {
     let database = Database::new().await;
     let store = database.store().await;
     store_all(&store).await;
+    let reply = StoredReply { request_digest: String::new(), body: json!({}), created_at: at(0) };
+    let kept = ReplyChange { scope: "sessions".to_owned(), key: "k".to_owned(), reply, is_new: true };
+    commit(&store, Changes { replies: vec![kept.clone()], ..Changes::default() }).await;
     let touched = || vec![touched(1, 1, RowChange::Kept)];
     let again = [
         Changes { sessions: vec![new_session(session(1))], ..Changes::default() },
         Changes { sessions: touched(), turns: vec![turn_change(turn(session_id(1), 1), true)], ..Changes::default() },
         Changes { sessions: touched(), entries: vec![entry(0, "again")], ..Changes::default() },
         Changes { sessions: touched(), interrupts: vec![(custom(1, 1), true)], ..Changes::default() },
+        Changes { sessions: vec![new_session(session(9))], replies: vec![kept], ..Changes::default() },
     ];
     for changes in again {
         assert!(is_moved(&store, changes.clone()).await, "{changes:?}");

@@ -1,5 +1,6 @@
 //! How the database goes about each statement where there are many rows: none looks at all of a table.
 
+use serde_json::json;
 use tokio_postgres::{Client, SimpleQueryMessage};
 use uuid::Uuid;
 
@@ -13,8 +14,8 @@ use crate::store::kept::KeptForms;
 use crate::store::postgres::connection::PLANNED_ONCE;
 use crate::store::postgres::{asking, graphs, writing};
 use crate::store::query::{AuditQuery, InterruptQuery, NoticeQuery, SessionQuery};
-use crate::store::record::DueKind;
-use crate::store::shared::changes::{Changes, NoticeChange, RowChange, TurnChange};
+use crate::store::record::{DueKind, StoredReply};
+use crate::store::shared::changes::{Changes, NoticeChange, ReplyChange, RowChange, TurnChange};
 use crate::store::shared::question::StoreQuestion;
 
 /// What a plan of a statement that takes longer the more rows there are says.
@@ -124,6 +125,11 @@ fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis)
 }
 
+fn kept(is_new: bool) -> ReplyChange {
+    let reply = StoredReply { request_digest: String::new(), body: json!({}), created_at: at(1) };
+    ReplyChange { scope: "messages:1".to_owned(), key: "k".to_owned(), reply, is_new }
+}
+
 /// One of each kind of row.
 fn changes() -> Changes {
     let seen = crate::store::contract::outbox::notice(1, 1);
@@ -141,6 +147,7 @@ fn changes() -> Changes {
         ],
         entries: vec![entry(1, "second")],
         interrupts: vec![(custom(1, 1), false), (custom(1, 2), true)],
+        replies: [true, false].map(kept).to_vec(),
         set_aside: vec![
             (session_id(1), DueKind::Timers(turn_id(1))),
             (session_id(1), DueKind::Interrupt(interrupt_id(1))),

@@ -15,7 +15,7 @@ use crate::store::clock::{Clock, WallClock};
 use crate::store::contract::fixture::*;
 use crate::store::contract::outbox::notice;
 use crate::store::record::StoredReply;
-use crate::store::shared::changes::{NoticeChange, RowChange, SessionChange};
+use crate::store::shared::changes::{NoticeChange, ReplyChange, RowChange, SessionChange};
 use crate::store::shared::question::Version;
 use crate::store::shared::{SharedStore, StoreAccess};
 use crate::store::simulated::SimulatedDatabase;
@@ -218,7 +218,8 @@ fn commits_of_the_same_rows_are_of_one_form_and_what_is_compared_by_more_goes_by
     assert!(asks(None).is_some() && asks(None) != asks(Some(at(9))), "what can be due is looked up apart");
     let replies_to = |scope: String| {
         let reply = StoredReply { request_digest: String::new(), body: json!({}), created_at: at(0) };
-        form(&|it| it.replies.push((scope.clone(), "k".to_owned(), reply.clone())))
+        let kept = ReplyChange { scope, key: "k".to_owned(), reply, is_new: true };
+        form(&|it| it.replies.push(kept.clone()))
     };
     assert!(replies_to(format!("messages:{}", session_id(1))).is_some());
     assert_eq!(replies_to("sessions".to_owned()), None, "two sessions may be made for one key");
