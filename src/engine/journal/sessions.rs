@@ -25,7 +25,8 @@ use crate::store::about::About;
 use crate::store::query::{InterruptQuery, Page, SessionQuery, TitledSession};
 use crate::store::{Reader, StoreExt, Transaction};
 
-/// Where the replies to those are kept who ask for a new session of `agent`: each has keys of its own.
+/// Where the replies to those are kept who ask for a new session of `agent`: each name has keys of its own, and whoever gets a
+/// new key of a name goes on with them.
 pub(in crate::engine) fn making_scope(agent: &str, actor: &Actor) -> String {
     // What stands between colons may be the id of a session.
     let agent = agent.replace(':', ".");

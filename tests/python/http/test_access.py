@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.python.support.api import Api, problem
+from tests.python.support.api import Api, Json, problem
 from tests.python.support.served import AGENTS, ROOT, Served, clean_environment
 
 if TYPE_CHECKING:
@@ -81,6 +81,25 @@ class TestKeys:
     def test_the_key_is_checked_before_the_body_is_read(self, guarded: Served) -> None:
         response = guarded.api.http.post("/sessions", content=b"{", headers={"content-type": "application/json"})
         problem(response, 401)
+
+    def test_a_key_of_the_name_of_a_revoked_one_goes_on_with_its_idempotency_keys(self, guarded: Served) -> None:
+        http = guarded.api.http
+
+        def made(secret: str) -> str:
+            headers = {"authorization": f"Bearer {secret}", "idempotency-key": "k"}
+            session: str = http.post("/sessions", json={}, headers=headers).json()["session_id"]
+            return session
+
+        def key(name: str) -> Json:
+            headers = {"authorization": f"Bearer {KEY}"}
+            key: Json = http.post("/keys", json={"name": name, "scopes": ["send"]}, headers=headers).json()
+            return key
+
+        ada, bob = key("ada"), key("bob")
+        first = made(ada["key"])
+        assert made(bob["key"]) != first
+        http.delete(f"/keys/{ada['key_id']}", headers={"authorization": f"Bearer {KEY}"})
+        assert made(key("ada")["key"]) == first
 
     def test_the_key_is_in_no_log(self, guarded: Served) -> None:
         guarded.api.http.get("/sessions", headers={"authorization": f"Bearer {KEY}"})
