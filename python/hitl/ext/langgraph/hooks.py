@@ -27,12 +27,12 @@ from langgraph.pregel import Pregel, _loop, _runner
 from langsmith._internal import _aiter
 
 from hitl.ext.langgraph import tracing
-from hitl.ext.langgraph.inside import in_thread, next_uuid, on_loop
+from hitl.ext.langgraph.inside import next_uuid
 from hitl.ext.langgraph.models import ask_model, ask_model_in_thread, is_asking
 from hitl.ext.langgraph.nodes import CACHE, run_task
 from hitl.ext.langgraph.streamed import in_one_piece, tells_events
 from hitl.ext.langgraph.tools import call_tool
-from hitl.ext.turns import check_rules_reach, let_the_loop_run
+from hitl.ext.turns import check_rules_reach, is_in_thread, is_in_turn, let_the_loop_run
 from hitl.turn.runtime import call_blocking, current_turn
 
 
@@ -49,7 +49,7 @@ def _wrap_nodes() -> None:
 
     @functools.wraps(run)
     async def arun_with_retry(task: Any, retry_policy: Any, stream: bool = False, configurable: Any = None) -> Any:
-        if not on_loop() or task.name == START:  # which takes in what the graph is given, and does nothing else
+        if not is_in_turn() or task.name == START:  # which takes in what the graph is given, and does nothing else
             return await run(task, retry_policy, stream, configurable)
         return await run_task(run, task, retry_policy, stream, configurable)
 
@@ -64,7 +64,7 @@ def _wrap_caches() -> None:
 
     @functools.wraps(match)
     async def amatch_cached_writes(self: Any) -> Any:
-        if not on_loop():
+        if not is_in_turn():
             return await match(self)
         for task in self.tasks.values():
             task.config[CONF][CACHE] = self.cache
@@ -72,7 +72,7 @@ def _wrap_caches() -> None:
 
     @functools.wraps(put)
     def put_writes(self: Any, *args: Any, **kwargs: Any) -> None:
-        if not on_loop():
+        if not is_in_turn():
             put(self, *args, **kwargs)
             return
         cache, self.cache = self.cache, None
@@ -99,7 +99,7 @@ def _wrap_tools() -> None:
     @functools.wraps(execute)
     async def execute_(self: ToolNode, request: Any, input_type: Any, config: Any) -> Any:
         _check_rules_reach(request)
-        if not on_loop():
+        if not is_in_turn():
             return await execute(self, request, input_type, config)
         return await call_tool(lambda made, given: execute(self, made, input_type, given), request, config)
 
@@ -111,7 +111,7 @@ def _wrap_tools() -> None:
     @functools.wraps(run_one)
     async def run_one_(self: ToolNode, *args: Any, **kwargs: Any) -> Any:
         plain = self._wrap_tool_call
-        if plain is not None and self._awrap_tool_call is None and on_loop():
+        if plain is not None and self._awrap_tool_call is None and is_in_turn():
             self = copy.copy(self)
             self._awrap_tool_call = functools.partial(_in_thread, "wrap_tool_call", plain)
         return await run_one(self, *args, **kwargs)
@@ -133,7 +133,7 @@ def _wrap_models() -> None:
     async def agenerate_(
         self: BaseChatModel, messages: Any, stop: Any = None, callbacks: Any = None, **options: Any
     ) -> LLMResult:
-        if len(messages) != 1 or not on_loop() or is_asking():
+        if len(messages) != 1 or not is_in_turn() or is_asking():
             return await agenerate(self, messages, stop, callbacks, **options)
         return await ask_model(agenerate, self, messages[0], stop, callbacks, options)
 
@@ -141,7 +141,7 @@ def _wrap_models() -> None:
     def generate_(
         self: BaseChatModel, messages: Any, stop: Any = None, callbacks: Any = None, **options: Any
     ) -> LLMResult:
-        if len(messages) != 1 or not in_thread() or is_asking():
+        if len(messages) != 1 or not is_in_thread() or is_asking():
             return generate(self, messages, stop, callbacks, **options)
         return ask_model_in_thread(generate, self, messages[0], stop, callbacks, options)
 
@@ -160,7 +160,7 @@ def _wrap_streams() -> None:
 
     @functools.wraps(astream)
     async def astream_(self: BaseChatModel, input: Any, config: Any = None, **options: Any) -> AsyncIterator[Any]:
-        if not on_loop() or is_asking() or tells_events(config):
+        if not is_in_turn() or is_asking() or tells_events(config):
             async for chunk in astream(self, input, config, **options):
                 yield chunk
         else:
@@ -168,7 +168,7 @@ def _wrap_streams() -> None:
 
     @functools.wraps(stream)
     def stream_(self: BaseChatModel, input: Any, config: Any = None, **options: Any) -> Iterator[Any]:
-        if not in_thread() or is_asking():
+        if not is_in_thread() or is_asking():
             yield from stream(self, input, config, **options)
         else:
             yield in_one_piece(self.invoke(input, config, **options))
@@ -185,7 +185,7 @@ def _wrap_batches() -> None:
 
     @functools.wraps(batch)
     def batch_(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if not in_thread():
+        if not is_in_thread():
             return batch(self, *args, **kwargs)
         return current_turn("batch()").run_sync("batch()", lambda: self.abatch(*args, **kwargs))
 
@@ -212,7 +212,7 @@ def _wrap_task_making() -> None:
         context: Any = None,
         lazy: bool = True,
     ) -> Any:
-        return ensure(coro_or_future, loop=loop, name=name, context=context, lazy=lazy or on_loop())
+        return ensure(coro_or_future, loop=loop, name=name, context=context, lazy=lazy or is_in_turn())
 
     _future._ensure_future = ensure_future
 
@@ -227,7 +227,7 @@ def _wrap_looking_for_traces() -> None:
 
     @functools.wraps(in_a_thread)
     async def look(context: contextvars.Context, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        if not on_loop():
+        if not is_in_turn():
             return await in_a_thread(context, function, *args, **kwargs)
         return context.run(function, *args, **kwargs)
 
@@ -270,7 +270,7 @@ async def wrap_in_thread(name: str, middleware: Any, request: Any, handler: Any)
     """The plain twin of a middleware's function, where it has one and this is a turn."""
     plain_name, missing, refuse = _plain[name]
     plain = getattr(middleware, plain_name)
-    if not on_loop() or getattr(plain, "__func__", plain) is missing:
+    if not is_in_turn() or getattr(plain, "__func__", plain) is missing:
         return await refuse(middleware, request, handler)
     return await _in_thread(plain_name, plain, request, handler)
 

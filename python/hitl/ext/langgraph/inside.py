@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 from collections import Counter
 from collections.abc import Mapping
@@ -11,31 +10,8 @@ from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
 from weakref import WeakKeyDictionary
 
 from hitl import _core
-from hitl.turn.places import place_var
+from hitl.ext.turns import is_in_turn
 from hitl.turn.runtime import Turn, agent_name, current_turn
-from hitl.turn.schedule import is_counted
-
-
-def on_loop() -> bool:
-    """Whether this code is a turn's, on the turn's loop."""
-    place = place_var.get()
-    if place is None:
-        return False
-    try:
-        return asyncio.get_running_loop() is place.turn.loop
-    except RuntimeError:
-        return False
-
-
-def in_thread() -> bool:
-    """Whether this code is a turn's, in a thread that the turn knows of and that may wait for its loop."""
-    if place_var.get() is None or not is_counted():
-        return False
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return True
-    return False
 
 
 class Approvals:
@@ -109,7 +85,7 @@ _numbers: WeakKeyDictionary[Turn, Counter[str]] = WeakKeyDictionary()
 
 def next_uuid() -> UUID:
     """An id for a message: in a turn the same one in every replay, since nodes may name messages by it."""
-    if not on_loop():
+    if not is_in_turn():
         return uuid4()
     turn = current_turn()
     step = turn.current_step

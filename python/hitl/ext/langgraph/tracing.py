@@ -28,8 +28,8 @@ from langsmith.run_trees import RunTree
 
 from hitl.driver.flushing import before_exit
 from hitl.errors import Parked
-from hitl.ext.langgraph.inside import in_thread, on_loop
 from hitl.ext.spans import SpanBegin, begin_span, is_told
+from hitl.ext.turns import is_in_thread, is_in_turn
 from hitl.turn.places import place_var
 from hitl.turn.runtime import Turn, turn_of
 
@@ -107,7 +107,7 @@ def _begin_of(run_id: UUID) -> tuple[datetime, datetime] | None:
 
 def _only_waits(error: object) -> bool:
     """Whether a run that raises this goes on, here or some other time."""
-    return isinstance(error, Parked) or (isinstance(error, GraphInterrupt) and (on_loop() or in_thread()))
+    return isinstance(error, Parked) or (isinstance(error, GraphInterrupt) and (is_in_turn() or is_in_thread()))
 
 
 # -- what tracers are told ---------------------------------------------------------------------------------------------
