@@ -11,6 +11,7 @@ use super::payload::json_size;
 use super::{FieldErrors, apart};
 use steps::Steps;
 use subschemas::Subschemas;
+use visits::ReachedSchemas;
 
 mod patterns;
 mod steps;
@@ -48,13 +49,17 @@ pub fn compile(schema: &Value) -> Result<CompiledSchema, Error> {
     if let Some(reference) = subschemas.external_reference() {
         return Err(Error::InvalidSchema(format!("external $ref {reference:?} is refused; inline it under $defs")));
     }
-    if let Some(reference) = subschemas.unclear_reference() {
+    let reached = ReachedSchemas::of(schema, &subschemas);
+    if let Some(reference) = subschemas.unclear_reference(&reached) {
         let why = "leads to no schema of this document, or stands in a part with an $id of its own; take the inner $id \
                    away, and refer to #/$defs/...";
         return Err(Error::InvalidSchema(format!("the $ref {reference:?} {why}")));
     }
-    let visits = visits::most(schema, &subschemas);
-    if visits > MOST_WAYS && (subschemas.refers() || subschemas.has_leftovers()) {
+    let visits = visits::most(schema, &subschemas, &reached);
+    let in_place = visits::most_in_place(&subschemas, &reached);
+    if subschemas.refers() && (in_place > MOST_WAYS || visits > MOST_WAYS_TO_A_PART)
+        || subschemas.has_leftovers() && visits > MOST_WAYS
+    {
         let why = "refers to its own parts so often that to check a value takes too many steps".to_owned();
         return Err(Error::InvalidSchema(why));
     }
@@ -108,7 +113,7 @@ pub fn validate(schema: &Value, value: &Value, validators: &dyn Validators) -> V
         return vec![FieldError::new(NOWHERE, "too_deep", "nests deeper than it can be checked against the schema")];
     }
     let may_be_slow = visits.saturating_mul(json_size(value) as u64) > MOST_VISITS;
-    if may_be_slow && Steps::may_be_more_than(MOST_VISITS, schema, value) {
+    if may_be_slow && Steps::may_be_more_than(MOST_VISITS, *visits, schema, value) {
         return vec![FieldError::new(NOWHERE, "too_large", "is too large to be checked against the schema in time")];
     }
     if validator.is_valid(value) {
@@ -141,6 +146,8 @@ const MOST_PARTS: usize = 10_000;
 const MOST_STEPS: u64 = 10_000;
 /// In how many ways a schema may look at one and the same value.
 const MOST_WAYS: u64 = 100_000;
+/// In how many ways it may come to a part of a value, each way tried only where those before it fit.
+const MOST_WAYS_TO_A_PART: u64 = 100 * MOST_WAYS;
 /// How often a value may be looked at to tell whether it is valid: some seconds.
 const MOST_VISITS: u64 = 250_000_000;
 

@@ -11,6 +11,7 @@ use regex::Regex;
 use serde_json::Value;
 
 use super::subschemas::Subschemas;
+use super::visits::ReachedSchemas;
 use crate::domain::JsonObject;
 
 /// How many steps one inside of another fit on a stack.
@@ -55,16 +56,24 @@ impl Steps {
         Self { all: 0, once: 0, is_too_deep: false, is_cut: false }
     }
 
-    /// Whether it may take more than `most` steps to tell that `value` is valid, where a text takes some for its length.
-    pub fn may_be_more_than(most: u64, schema: &Value, value: &Value) -> bool {
-        let counting = Counting::new(schema);
+    /// Whether it may take more than `most` steps to tell that `value` is valid, where a text takes some for its length, and
+    /// each part is looked at `visits` times at most.
+    pub fn may_be_more_than(most: u64, visits: u64, schema: &Value, value: &Value) -> bool {
+        let mut counting = Counting::new(schema);
+        let texts = if counting.subschemas.patterns().is_empty() { 1 } else { longest_text(value) / TEXT + 1 };
+        let is_more = |steps: u64| steps.saturating_mul(texts) > most;
+        if !is_more(visits.saturating_mul(parts(value))) {
+            return false;
+        }
         // What is asked about what others have left is not counted.
         if counting.subschemas.has_leftovers() {
             return true;
         }
+        counting.kept = Some(ReachedSchemas::of(schema, &counting.subschemas));
         let steps = counting.count(value);
-        steps.is_cut || steps.all.saturating_mul(longest_text(value) / TEXT + 1) > most
+        steps.is_cut || is_more(steps.all)
     }
+
     /// Whether they are more than `most`, and not because the value is large.
     pub fn are_more_than(&self, most: u64) -> bool {
         self.is_cut || self.all > most && self.all > self.once.saturating_mul(MOST_TIMES)
@@ -85,6 +94,8 @@ struct Counting<'a> {
     /// Of those that are being counted: one, since a schema that is its own part is looked at once.
     known: HashMap<Pair, u64>,
     patterns: HashMap<*const u8, Option<Regex>>,
+    /// Where what came out of circles is kept: a part that is looked at once more costs a step.
+    kept: Option<ReachedSchemas<'a>>,
     is_too_deep: bool,
     is_cut: bool,
 }
@@ -97,14 +108,23 @@ impl<'a> Counting<'a> {
 
     fn new(root: &'a Value) -> Self {
         let subschemas = Subschemas::of(root);
-        Self { root, subschemas, known: HashMap::new(), patterns: HashMap::new(), is_too_deep: false, is_cut: false }
+        Self {
+            root,
+            subschemas,
+            known: HashMap::new(),
+            patterns: HashMap::new(),
+            kept: None,
+            is_too_deep: false,
+            is_cut: false,
+        }
     }
 
     fn steps(&mut self, schema: &'a Value, value: &Value, depth: usize) -> u64 {
         let Value::Object(keywords) = schema else { return 1 };
         let pair: Pair = (schema, value);
         if let Some(known) = self.known.get(&pair) {
-            return *known;
+            let is_kept = self.kept.as_ref().is_some_and(|reached| reached.is_circle(schema));
+            return if is_kept { 1 } else { *known };
         }
         if depth > MOST_DEEP {
             self.is_too_deep = true;
@@ -231,6 +251,15 @@ fn levels(value: &Value) -> usize {
         _ => None,
     };
     deepest.unwrap_or_default() + 1
+}
+
+/// How many parts a value has: itself, and all that stands in it.
+fn parts(value: &Value) -> u64 {
+    match value {
+        Value::Array(items) => items.iter().map(parts).sum::<u64>() + 1,
+        Value::Object(members) => members.values().map(parts).sum::<u64>() + 1,
+        _ => 1,
+    }
 }
 
 /// Bytes of the longest text in a value.

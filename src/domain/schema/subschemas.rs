@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
+use super::visits::ReachedSchemas;
 use crate::domain::JsonObject;
 
 /// The keywords that refer.
@@ -28,6 +29,8 @@ pub struct Subschemas<'a> {
 }
 
 struct Reference<'a> {
+    /// Which schema has it, by where that is in memory.
+    place: *const Value,
     keyword: &'a str,
     target: &'a str,
     /// Whether it stands in a part that names itself (`$id`), from which it would count.
@@ -63,7 +66,7 @@ impl<'a> Subschemas<'a> {
             let of_names = keywords.get("patternProperties").and_then(Value::as_object);
             self.patterns.extend(of_names.into_iter().flat_map(JsonObject::keys).map(String::as_str));
             for (keyword, target) in references(keywords) {
-                self.references.push(Reference { keyword, target, is_in_named });
+                self.references.push(Reference { place: schema, keyword, target, is_in_named });
             }
             each_part(keywords, &mut |part| self.find(part, is_old, is_in_named));
         } else if let Value::Array(parts) = schema {
@@ -76,10 +79,12 @@ impl<'a> Subschemas<'a> {
         self.references.iter().map(|reference| reference.target).find(|target| !target.starts_with('#'))
     }
 
-    /// The first reference of which it is not certain that it leads to a schema, and to which.
-    pub fn unclear_reference(&self) -> Option<&'a str> {
+    /// The first reference of which it is not certain that it leads to a schema, and to which. What checking comes to alone
+    /// counts: parts that nobody uses, and notes, refer to what is somewhere else.
+    pub fn unclear_reference(&self, reached: &ReachedSchemas<'_>) -> Option<&'a str> {
         let unclear = |reference: &&Reference<'a>| {
-            reference.is_in_named || self.referred(reference.keyword, reference.target).is_none()
+            reached.contains(reference.place)
+                && (reference.is_in_named || self.referred(reference.keyword, reference.target).is_none())
         };
         self.references.iter().find(unclear).map(|reference| reference.target)
     }

@@ -437,3 +437,68 @@ fn the_patterns_of_a_schema_take_a_bounded_memory_together() {
     }
     assert!(compile(&json!({"allOf": (0..60).map(|number| json!({"pattern": format!("^[a-z]{{1,64}}-{number}$")})).collect::<Vec<_>>()})).is_ok());
 }
+
+/// Blocks of so many kinds, each a list of blocks of any kind, as generators write a union out where it is used.
+fn blocks(kinds: usize) -> Value {
+    let name = |kind: usize| format!("Block{kind}");
+    let any: Vec<_> = (0..kinds).map(|kind| json!({"$ref": format!("#/$defs/{}", name(kind))})).collect();
+    let block = |kind: usize| {
+        json!({
+            "type": "object",
+            "properties": {"children": {"type": "array", "items": {"oneOf": any}}, "kind": {"const": kind}, "text": {}},
+            "required": ["kind"],
+        })
+    };
+    let defs: crate::domain::JsonObject = (0..kinds).map(|kind| (name(kind), block(kind))).collect();
+    json!({"$defs": defs, "type": "array", "items": {"oneOf": any}})
+}
+
+#[test]
+fn unions_that_lead_back_to_themselves_are_written_out_wherever_they_are_used() {
+    let block = |kind: usize, children: Value| json!({"kind": kind, "children": children, "text": "a".repeat(10_000)});
+    let schema = blocks(30);
+    let deep = (0..6).fold(json!([]), |children, level| json!([block(level, children), block(29, json!([]))]));
+    assert_eq!(validate(&schema, &deep), []);
+    let wide: Value = (0..2000).map(|kind| block(kind % 30, json!([]))).collect();
+    assert_eq!(validate(&schema, &wide), []);
+    assert_ne!(validate(&schema, &json!([{"kind": 30}])), []);
+}
+
+#[test]
+fn unions_of_unions_are_schemas() {
+    let mut union = json!({"type": "string"});
+    let mut defs = crate::domain::JsonObject::new();
+    for level in 0..5 {
+        for kind in 0..10 {
+            let part = json!({"properties": {"kind": {"const": kind}, "part": union}});
+            defs.insert(format!("Level{level}Kind{kind}"), part);
+        }
+        let any: Vec<_> = (0..10).map(|kind| json!({"$ref": format!("#/$defs/Level{level}Kind{kind}")})).collect();
+        union = json!({"anyOf": any});
+    }
+    let schema = json!({"$defs": defs, "properties": {"part": union}});
+    let value = (0..5).fold(json!("text"), |part, _| json!({"kind": 9, "part": part}));
+    assert_eq!(validate(&schema, &json!({"part": value})), []);
+}
+
+#[test]
+fn what_nobody_uses_may_refer_to_what_is_somewhere_else() {
+    for extra in [
+        json!({"x-meta": {"$ref": "#/components/schemas/Foo"}}),
+        json!({"example": {"$ref": "#/nowhere"}}),
+        json!({"$defs": {"unused": {"$ref": "#/components/schemas/Foo"}}}),
+    ] {
+        let mut schema = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+        let members = schema.as_object_mut().unwrap();
+        members.extend(extra.as_object().unwrap().clone());
+        assert_eq!(validate(&schema, &json!({"a": "text"})), [], "{extra}");
+    }
+}
+
+#[test]
+fn patterns_are_weighed_as_they_are_read_by_whoever_checks() {
+    let mail = "^(([^<>()[\\]\\\\.,;:\\s@\"]+(\\.[^<>()[\\]\\\\.,;:\\s@\"]+)*)|(\".+\"))@[a-z.]+$";
+    let schema = json!({"properties": {"mail": {"pattern": mail}, "place": {"pattern": "^[0-9]{5}$"}}});
+    assert_eq!(validate(&schema, &json!({"mail": "ada@example.org", "place": "12345"})), []);
+    assert_ne!(validate(&schema, &json!({"mail": "ada", "place": "12345"})), []);
+}

@@ -20,6 +20,7 @@ from hitl.errors import HitlError
 from hitl.ext.otel import TelemetryNotConfigured
 from hitl.hooks import Interrupt as HookInterrupt
 from hitl.hooks import InterruptException
+from hitl.journal.codec import _IteratorRefused
 from hitl.journal.error_codec import decode_error, encode_error
 from hitl.middleware import HITLInterrupt
 from hitl.middleware.shapes import InterruptInfo
@@ -49,7 +50,7 @@ PROBLEM = {"resolved_by": "ann", "errors": [{"loc": ["a"], "msg": "no", "type": 
 # Not for an agent's `except Exception`, nor for anybody's: they unwind code that must not go on.
 UNWINDING = {errors.Parked, _Stopped}
 # Between two functions of ours: no code of an agent stands between the one that raises and the one that catches.
-OURS = {NoOutcome, _NotAllowed}
+OURS = {NoOutcome, _IteratorRefused, _NotAllowed}
 
 
 def with_text(cls: type[HitlError]) -> tuple[type[HitlError], Callable[[], HitlError]]:

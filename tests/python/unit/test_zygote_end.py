@@ -37,7 +37,7 @@ def zygote() -> Iterator[Zygote]:
 
 def add(zygote: Zygote, number: int) -> tuple[subprocess.Popen[bytes], Say]:
     """A child that would run for a minute, and what it says in its mark by."""
-    say = zygote._holding.add(number)
+    say = zygote._open_marks.add(number)
     assert say is not None
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"], process_group=0)
     zygote._children[number], zygote._numbers[child.pid] = child.pid, number
