@@ -27,21 +27,28 @@ _OURS = str(Path(__file__).parents[1]) + os.sep
 _FORM = "write it as MODULE:ATTR, for example hitl.examples.file_agent:agent"
 
 
-_NEVER = 2**31 - 1
-"""How many objects there are until the collector looks for garbage: a number that nobody else chooses."""
-
-
 @contextmanager
 def without_collections() -> Iterator[None]:
     """Around what is imported, and stays: to look for garbage in it takes a tenth of a start that imports much. What an
-    agent's module chooses for itself meanwhile holds afterwards."""
-    before = gc.get_threshold()
-    gc.set_threshold(_NEVER)
+    agent's module chooses for itself meanwhile holds afterwards. It finds thresholds and switch as they
+    would be without us: it may reckon with them, and what it switches off is off already."""
+    disable, is_enabled = gc.disable, gc.isenabled
+    is_due = is_enabled()
+
+    def disable_() -> None:
+        nonlocal is_due
+        is_due = False
+        disable()
+
+    gc.disable, gc.isenabled = disable_, lambda: is_due or is_enabled()
+    disable()
     try:
         yield
     finally:
-        if gc.get_threshold()[0] == _NEVER:
-            gc.set_threshold(*before)
+        gc.disable, gc.isenabled = disable, is_enabled
+        if is_due:
+            is_due = False  # whoever took the functions by name goes by what is
+            gc.enable()
 
 
 def load_agent(spec: str) -> LoadedAgent:

@@ -35,8 +35,22 @@ async def agent(message, state):
 
 @pytest.mark.parametrize(
     ("begins", "ends"),
-    [("", ""), (THREADED, ""), ("", "gc.set_threshold(0, 5)"), ("", "gc.disable()")],
-    ids=["forked", "not forked", "with a threshold of its own", "switched off"],
+    [
+        ("", ""),
+        (THREADED, ""),
+        ("", "gc.set_threshold(0, 5)"),
+        ("", "gc.set_threshold(*(at * 10 for at in gc.get_threshold()))"),
+        ("", "gc.disable()"),
+        ("", "was = gc.isenabled()\ngc.disable()\nif was: gc.enable()"),
+    ],
+    ids=[
+        "forked",
+        "not forked",
+        "with a threshold of its own",
+        "with a multiple of the threshold",
+        "switched off",
+        "switched off and on again",
+    ],
 )
 def test_no_import_is_searched_for_garbage_and_what_runs_then_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, begins: str, ends: str
