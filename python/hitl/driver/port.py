@@ -25,7 +25,7 @@ class ChannelPort:
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self.last_call = 0
-        """The number of what was said last that is acknowledged."""
+        """The number of what was said last that is to be acknowledged."""
         self._end: tuple[int, Callable[[HitlError | None], None]] | None = None
         self._silent = False
 
