@@ -7,6 +7,7 @@ import json
 import math
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from hitl import _core
@@ -30,6 +31,9 @@ if TYPE_CHECKING:
     from hitl.model_settings import ModelSettings
 
 Input = str | ChatMessage | RunState
+
+COMMIT_SECONDS = 5.0
+"""How long a cancelled run waits for its store, which may hang: less than a program has until it is killed."""
 
 
 class RunOptions(TypedDict, total=False):
@@ -253,12 +257,14 @@ async def _go(
 
 
 async def _cancel(runs: LoopRuns, task: Task) -> None:
-    """Stop the agent of a run that nobody waits for any more, and see it out. What it has said is in its store then."""
+    """Stop the agent of a run that nobody waits for any more, and see it out. What it has said is in its store then, if
+    that is not hung."""
     over = runs.over(task.token)
+    is_stored = True
     if task.turn is not None:
         if task.turn.stopped_as is None:
             task.turn.cancel(is_settled=False)  # in a store it stays open
-        await _until(task.all_stored(), over)
+        is_stored = await _until(task.all_stored(), over)
     runs.stop(task.token)
     if task.turn is not None:
         while not task.turn.gone.is_set():
@@ -266,17 +272,19 @@ async def _cancel(runs: LoopRuns, task: Task) -> None:
                 await task.turn.see_out()
             except asyncio.CancelledError:  # cancelled twice: its cleanup has a limit of its own
                 continue
-    await _until(over)
-    over.exception()  # seen: the caller is told why it was stopped
+    if is_stored and await _until(over):
+        over.exception()  # seen: the caller is told why it was stopped
+    else:
+        over.add_done_callback(asyncio.Future.exception)  # will be seen, for the same reason
 
 
-async def _until(*futures: asyncio.Future[Any]) -> None:
-    """Wait for the first of them, also where the caller is cancelled once more: a commit does not take long."""
-    while not any(future.done() for future in futures):
-        try:
-            await asyncio.wait(futures, return_when=asyncio.FIRST_COMPLETED)
-        except asyncio.CancelledError:
-            continue
+async def _until(*futures: asyncio.Future[Any]) -> bool:
+    """Wait for the first of them, and say whether it came: a commit does not take long, and where it does, or where the
+    caller is cancelled once more, nobody waits for it."""
+    if not any(future.done() for future in futures):
+        with suppress(asyncio.CancelledError):  # the caller raises the first one
+            await asyncio.wait(futures, timeout=COMMIT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+    return any(future.done() for future in futures)
 
 
 def _usage(task: Task, waits: RunState | None) -> Usage:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -190,6 +194,60 @@ async def test_what_a_cancelled_call_has_said_is_in_the_store_when_it_returns(tm
             state = await RunState.from_store(agent, store, str(rounds))
             assert state is not None
             assert (await hitl.run(agent, state)).output == "done"
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """A database that another process writes to, and does not come to an end with."""
+    program = (
+        "import sqlite3, sys; file = sqlite3.connect(sys.argv[1], isolation_level=None);"
+        "file.execute('BEGIN IMMEDIATE'); print(flush=True); sys.stdin.read()"
+    )
+    command = [sys.executable, "-c", program, str(path)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline()
+        yield
+        other.communicate()
+
+
+@pytest.mark.parametrize("limit", [3600, 0], ids=["cancelled twice", "out of patience"])
+async def test_a_cancelled_call_does_not_wait_for_a_store_that_hangs(
+    limit: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hitl.runs.running.COMMIT_SECONDS", limit)
+    began, cancelled, unread = asyncio.Event(), asyncio.Event(), list[Any]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: unread.append(context))
+
+    async def work() -> None:
+        hang.enter_context(locked(path))
+        began.set()
+
+    async def agent(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+        try:
+            await step(work)
+        finally:
+            cancelled.set()
+        return message, state
+
+    path = tmp_path / "runs.db"
+    async with hitl.Store(path) as store:
+        await hitl.run(asks, "the store is there", store=store)
+        with ExitStack() as hang:
+            running = asyncio.create_task(hitl.run(agent, "go", store=store, session="alice"))
+            await began.wait()
+            for _ in range(10):  # until the record of the step is on its way to the file
+                await asyncio.sleep(0)
+            running.cancel()
+            if limit:
+                await cancelled.wait()
+                running.cancel()
+            await asyncio.wait([running], timeout=4)  # SQLite itself gives up after five seconds
+            assert running.done()
+            assert running.cancelled()
+        state = await RunState.from_store(agent, store, "alice")
+        assert state is not None
+    assert unread == []
 
 
 async def test_what_fails_one_run_in_a_round_of_the_loop_is_not_the_others_matter() -> None:
