@@ -24,6 +24,11 @@ def is_in_turn() -> bool:
         return False
 
 
+def is_past_the_loop() -> bool:
+    """Whether this code is a turn's, but not on the turn's loop."""
+    return place_var.get() is not None and not is_in_turn()
+
+
 def is_in_thread() -> bool:
     """Whether this code is a turn's, in a thread that the turn knows of and that may wait for its loop."""
     if place_var.get() is None or not is_counted():
@@ -51,9 +56,9 @@ def let_the_loop_run(kind: type, blocking: str, awaited: str) -> None:
 
 
 def check_rules_reach(what: Callable[[], str], instead: str, *, blocks: bool = False) -> None:
-    """RuntimeError where this code is a turn's, but not on its loop, and there may be rules: only there they can be
-    asked about what a model wants called, and here it would be called without. ``blocks``: or on the loop, in a plain
-    function, which cannot wait for their answer."""
+    """Before a tool is called: RuntimeError where this code is a turn's, but not on its loop, and there may be rules.
+    Only there they can be asked about what a model wants called, and here it would be called without. ``blocks``: or on
+    the loop, in a plain function, which cannot wait for their answer."""
     place = place_var.get()
     if place is None or (is_in_turn() and not blocks) or not place.turn.may_have_rules:
         return

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 from agents import Agent as OpenAIAgent
-from agents import Runner, function_tool, set_tracing_disabled
+from agents import LocalShellTool, Runner, function_tool, set_tracing_disabled
 from langchain.agents import create_agent
 from langchain_core.tools import tool as langchain_tool
+from openai.types.responses.response_output_item import LocalShellCall, LocalShellCallAction
 from pydantic_ai import Agent
+from pydantic_ai.models.test import TestModel
 
 from tests.python.ext import langgraph_runs, openai_agents_runs, pydantic_ai_runs
 from tests.python.ext.rules import judged
@@ -100,12 +102,16 @@ def go_apart(graph: Any) -> Any:
     return asyncio.run(graph.ainvoke({"messages": [("user", "go")]}))["messages"][-1].text
 
 
+def run_apart(agent: Any) -> Any:
+    return asyncio.run(Runner.run(agent, "go")).final_output
+
+
 WAITING = [
     pytest.param(openai_agent, lambda inner: Runner.run_sync(inner, "go").final_output, id="run_sync"),
     pytest.param(langchain_agent, go, id="invoke"),
 ]
 PAST = [
-    pytest.param(openai_agent, lambda inner: asyncio.run(Runner.run(inner, "go")).final_output, id="openai_agents"),
+    pytest.param(openai_agent, run_apart, id="openai_agents"),
     pytest.param(pydantic_ai_agent, lambda inner: asyncio.run(inner.run("go")).output, id="pydantic_ai"),
     pytest.param(langchain_agent, go_apart, id="langgraph"),
     pytest.param(blocking_langchain_agent, go, id="langgraph, blocking"),
@@ -137,6 +143,60 @@ async def test_it_runs_as_ever_where_there_are_no_rules(make: Any, run: Runs) ->
     drops: Drops = []
     said, _ = await judged(make(drops, run, {"force": False}), None)
     assert (drops, "dropped" in said) == (["dropped"], True)
+
+
+def openai_classifier() -> Any:
+    return OpenAIAgent(name="inner", model=openai_agents_runs.Says(last="spam"))
+
+
+def pydantic_ai_classifier() -> Any:
+    return Agent(TestModel(custom_output_text="spam"), name="inner")
+
+
+def langchain_classifier() -> Any:
+    return create_agent(langgraph_runs.says(), name="inner")
+
+
+TOOLLESS = [
+    pytest.param(openai_agent, openai_classifier, run_apart, id="openai_agents"),
+    pytest.param(
+        pydantic_ai_agent, pydantic_ai_classifier, lambda inner: asyncio.run(inner.run("go")).output, id="pydantic_ai"
+    ),
+    pytest.param(langchain_agent, langchain_classifier, go_apart, id="langgraph"),
+]
+
+
+@pytest.mark.parametrize(("make", "classifier", "run"), TOOLLESS)
+async def test_one_that_calls_nothing_runs_there_as_ever(make: Any, classifier: Any, run: Runs) -> None:
+    came: list[str] = []
+
+    def classify(_: Any) -> str:
+        came.append(run(classifier()))
+        return "classified"
+
+    said, _ = await judged(make([], classify, {}))
+    assert len(came) == 1
+    assert "classified" in said
+
+
+async def test_an_agent_with_a_shell_does_not_begin_there() -> None:
+    commands: list[Any] = []
+
+    def execute(request: Any) -> str:
+        commands.append(request)
+        return "executed"
+
+    def run(_: Any) -> str:
+        action = LocalShellCallAction(type="exec", command=["drop"], env={})
+        call = LocalShellCall(id="l", type="local_shell_call", call_id="l1", status="completed", action=action)
+        inner = OpenAIAgent(
+            name="inner", model=openai_agents_runs.Says([call], last="done"), tools=[LocalShellTool(executor=execute)]
+        )
+        return str(run_apart(inner))
+
+    said = await _said(openai_agent([], run, {}))
+    assert PAST_THE_LOOP in said
+    assert commands == []
 
 
 async def _said(agent: Any) -> str:

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from strands import Agent, tool
+from strands import Agent, ToolContext, tool
+from strands.agent.conversation_manager import SummarizingConversationManager
 from strands.multiagent import GraphBuilder
+from strands.types.exceptions import ContextWindowOverflowException
 
 from tests.python.ext.rules import judged
-from tests.python.ext.strands_runs import says
+from tests.python.ext.strands_runs import Speaking, says
 
 Runs = Callable[[Agent], Any]
 """How a tool runs an agent."""
@@ -66,3 +68,56 @@ async def test_it_runs_as_ever_where_there_are_no_rules() -> None:
     drops: list[str] = []
     said, _ = await judged(outer(drops, run_apart, {"force": False}), None)
     assert (drops, "dropped" in said) == (["dropped"], True)
+
+
+async def test_what_a_plain_tool_calls_by_name_runs_as_ever() -> None:
+    drops: list[str] = []
+
+    @tool
+    def drop(force: bool) -> str:
+        """Drop."""
+        drops.append("dropped")
+        return "dropped"
+
+    @tool(context=True)
+    def ask(tool_context: ToolContext) -> str:
+        """Ask."""
+        return str(tool_context.agent.tool.drop(force=True, record_direct_tool_call=False))
+
+    said, _ = await judged(Agent(says([("ask", {})]), tools=[ask, drop], name="outer", callback_handler=None))
+    assert (drops, "dropped" in said) == (["dropped"], True)
+
+
+async def test_one_that_calls_nothing_runs_there_as_ever() -> None:
+    came: list[str] = []
+
+    def classify(_: Agent) -> str:
+        came.append(str(run_apart(Agent(says(), name="classifier", callback_handler=None))))
+        return "classified"
+
+    said, _ = await judged(outer([], classify, {}))
+    assert len(came) == 1
+    assert "classified" in said
+
+
+async def test_an_agent_that_sums_up_the_conversation_runs_as_ever() -> None:
+    """It is called on the loop, and has a tool of Strands' own that does nothing."""
+    asked: list[int] = []
+
+    def reply(messages: list[Any]) -> str:
+        asked.append(len(messages))
+        if len(asked) == 1:
+            raise ContextWindowOverflowException("too long")
+        return "went on"
+
+    summing = Agent(Speaking(lambda _: "a summary", "s", True), name="summing", callback_handler=None)
+    manager = SummarizingConversationManager(summarization_agent=summing, preserve_recent_messages=1, summary_ratio=0.8)
+    said: list[Any] = [
+        {"role": role, "content": [{"text": "hello"}]} for _ in range(6) for role in ("user", "assistant")
+    ]
+    agent = Agent(
+        Speaking(reply, "c", True), name="outer", callback_handler=None, conversation_manager=manager, messages=said
+    )
+    came, _ = await judged(agent)
+    assert came == "went on"
+    assert asked[1] < asked[0]

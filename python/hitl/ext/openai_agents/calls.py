@@ -23,7 +23,7 @@ from hitl.errors import InterruptExpired, InvalidPayload, ToolRejected
 from hitl.ext.gating import ForeignCall, approve, edit_note
 from hitl.ext.openai_agents import seams
 from hitl.ext.openai_agents.memory import call_place, memory_of, speaking_var, step_path
-from hitl.ext.turns import is_in_turn
+from hitl.ext.turns import check_rules_reach, is_in_turn
 from hitl.journal.codec import encode
 from hitl.turn.permits import permit
 from hitl.turn.runtime import Turn, current_turn
@@ -35,6 +35,10 @@ _NO_OBJECT: Final = "the arguments of this call are no JSON object, so nothing r
 
 REFUSALS: Final = (ToolRejected, InterruptExpired, InvalidPayload)
 """Why a call is not made, in words for the model."""
+
+
+PAST_THE_LOOP: Final = "await Runner.run() in an async tool"
+"""What to do instead where no rule can be asked."""
 
 
 async def decide(function_tool: FunctionTool, context_wrapper: Any, tool_call: Any) -> Any:
@@ -94,6 +98,7 @@ async def _is_required(
 async def invoke(*, function_tool: FunctionTool, context: ToolContext[Any], arguments: str) -> Any:
     """A call that may be made, as a step."""
     if not is_in_turn():
+        check_rules_reach(lambda: f"the agent that calls {function_tool.name}", PAST_THE_LOOP)
         return await seams.invoke(function_tool=function_tool, context=context, arguments=arguments)
     turn, memory = current_turn(), memory_of(current_turn())
     place = call_place(context.tool_call_id)

@@ -14,7 +14,7 @@ from hitl.ext.gating import ForeignCall, approve
 from hitl.ext.openai_agents.calls import REFUSALS, read_arguments
 from hitl.ext.openai_agents.memory import call_place, memory_of, name_of, speaking_var
 from hitl.ext.openai_agents.sessions import JournaledSession
-from hitl.ext.turns import check_rules_reach, is_in_thread, is_in_turn
+from hitl.ext.turns import is_in_thread, is_in_turn
 from hitl.turn.runtime import Turn, agent_name, current_turn
 
 
@@ -26,7 +26,6 @@ class TurnAgentRunner(AgentRunner):
 
     async def run(self, starting_agent: Agent[Any], input: Any, **options: Any) -> RunResult:
         """A run to its end."""
-        _check_rules_reach(starting_agent)
         if not is_in_turn():
             return await self._runner.run(starting_agent, input, **options)
         turn = current_turn()
@@ -52,7 +51,6 @@ class TurnAgentRunner(AgentRunner):
 
     def run_streamed(self, starting_agent: Agent[Any], input: Any, **options: Any) -> RunResultStreaming:
         """A run whose events somebody reads."""
-        _check_rules_reach(starting_agent)
         if is_in_turn():
             options = _journaled(options)
         return self._runner.run_streamed(starting_agent, input, **options)
@@ -84,10 +82,6 @@ class TurnAgentRunner(AgentRunner):
                     state.approve(found)
             result = await self._runner.run(agent, state, **_journaled(options))
         return result
-
-
-def _check_rules_reach(agent: Agent[Any]) -> None:
-    check_rules_reach(lambda: f"the agent {agent.name}", "await Runner.run() in an async tool")
 
 
 async def _ask(turn: Turn, item: ToolApprovalItem, call_id: str) -> Approval | None:

@@ -24,7 +24,7 @@ from hitl.ext.openai_agents.messages import Item, history_of, last_agent, plain,
 from hitl.ext.openai_agents.models import with_notes
 from hitl.ext.openai_agents.runner import TurnAgentRunner
 from hitl.ext.openai_agents.sessions import without_known
-from hitl.ext.turns import is_in_turn
+from hitl.ext.turns import check_rules_reach, is_in_turn
 from hitl.messages import ChatMessage
 from hitl.turn.retrying import Retries, Transient, check_retries, is_transient
 from hitl.turn.runtime import Turn, current_turn
@@ -244,6 +244,9 @@ def reachable(agent: Agent[Any]) -> Iterator[Agent[Any]]:
 async def _all_tools(self: AgentBase[Any], run_context: Any) -> list[Tool]:
     tools: list[Tool] = await seams.get_all_tools(self, run_context)
     if not is_in_turn():
+        if any(isinstance(tool, (HostedMCPTool, *local_tools.LOCAL_TOOLS)) for tool in tools):
+            # Outside of a turn their calls come by nowhere: who has one does not begin.
+            check_rules_reach(lambda: f"the agent {self.name}", calls.PAST_THE_LOOP)
         return tools
     return [_of_turn(tool) for tool in tools]
 

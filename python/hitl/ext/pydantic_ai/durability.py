@@ -51,6 +51,7 @@ from hitl.errors import InterruptExpired
 from hitl.ext.pydantic_ai.backend import StepBackend, may_pass, show
 from hitl.ext.pydantic_ai.gate import (
     GatedToolset,
+    PastTheLoop,
     ServersTools,
     ask_about,
     current_call,
@@ -59,7 +60,7 @@ from hitl.ext.pydantic_ai.gate import (
     put_question,
     refused_edit,
 )
-from hitl.ext.turns import check_rules_reach, is_in_turn
+from hitl.ext.turns import is_in_turn, is_past_the_loop
 from hitl.turn.retrying import Retries, Transient, check_retries
 from hitl.turn.runtime import Turn, agent_name, current_turn
 
@@ -416,8 +417,9 @@ def _give_to_nested_runs() -> None:
     def iter_(
         self: Agent[Any, Any], *args: Any, capabilities: Sequence[Any] | None = None, **kwargs: Any
     ) -> AbstractAsyncContextManager[Any]:
-        check_rules_reach(lambda: f"the agent {self.name or UNNAMED}", "await its run() in an async tool")
         given = list(capabilities or ())
+        if is_past_the_loop():
+            given.append(PastTheLoop())
         if is_in_turn() and kwargs.get("conversation_id") == _NEW:
             # The framework would take what our default is, which may be the session's.
             kwargs["conversation_id"] = conversation_id_from_run_id(_next_run_id())

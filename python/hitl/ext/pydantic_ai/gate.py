@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from pydantic import ValidationError
+from pydantic_ai.capabilities import AbstractCapability
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred, ModelRetry, ToolFailed
 from pydantic_ai.messages import ToolCallPart, ToolReturn
 from pydantic_ai.tools import RunContext, ToolDefinition
@@ -24,7 +25,7 @@ from hitl.decisions import Approval, read_approvers
 from hitl.errors import InterruptExpired, ToolRejected
 from hitl.ext.arguments import JudgedArguments, says, usable, with_defaults
 from hitl.ext.gating import ForeignCall, GateOptions, approve, check_options, edit_note
-from hitl.ext.turns import is_in_turn
+from hitl.ext.turns import check_rules_reach, is_in_turn
 from hitl.journal.iterators import with_lists
 from hitl.tools.names import as_shown
 from hitl.turn.interrupts import seconds
@@ -113,6 +114,17 @@ class GatedToolset(WrapperToolset[Any]):
             return None
         shown, call_id = _shown(tool, arguments, ctx), ctx.tool_call_id or tool.tool_def.name
         return await ask_about(tool.tool_def, shown.arguments, call_id, required, said, is_run=shown.is_run)
+
+
+class PastTheLoop(AbstractCapability[Any]):
+    """Of a run that is a turn's, but not on its loop: it calls no tool while there are rules."""
+
+    async def before_tool_execute(
+        self, ctx: RunContext[Any], *, call: ToolCallPart, tool_def: ToolDefinition, args: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Refuse it."""
+        check_rules_reach(lambda: f"the agent that calls {tool_def.name}", "await its run() in an async tool")
+        return args
 
 
 class ServersTools(WrapperToolset[Any]):

@@ -23,7 +23,7 @@ from hitl.ext.strands.hooks import TurnHooks, let_approve
 from hitl.ext.strands.state import TurnState
 from hitl.ext.strands.steps import call_tool, invoke_model
 from hitl.ext.strands.turns import InTurn, in_turn_at_work, in_turn_of, know, may_pass
-from hitl.ext.turns import check_rules_reach, is_in_turn, let_the_loop_run
+from hitl.ext.turns import is_in_turn, is_past_the_loop, let_the_loop_run
 from hitl.turn.retrying import Retries
 from hitl.turn.runtime import current_turn
 
@@ -103,7 +103,8 @@ def _give_to_nested_runs() -> None:
 
     @functools.wraps(begin)
     def stream_async(self: Agent, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
-        check_rules_reach(lambda: f"the agent {name_of(self)}", "await its invoke_async() in an async tool")
+        if is_past_the_loop():
+            _equip(self)  # what it calls is refused while there are rules
         if is_in_turn() and in_turn_of(self) is None:
             name, caller = name_of(self), in_turn_at_work()
             alone = InTurn(current_turn(), name, _RETRIES, {}, stream=True)

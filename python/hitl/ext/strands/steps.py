@@ -23,6 +23,7 @@ from hitl.ext.strands.handoffs import is_handoff
 from hitl.ext.strands.messages import recorded, to_chat
 from hitl.ext.strands.state import state_of
 from hitl.ext.strands.turns import CallInTurn, InTurn, in_turn_of, note_answers
+from hitl.ext.turns import check_rules_reach
 from hitl.ext.versions import reading
 from hitl.journal.error_codec import decode_error, encode_error
 from hitl.turn.places import Place, Rerun, place_var
@@ -34,6 +35,7 @@ Body = Callable[[], Awaitable[Any]]
 
 _WIRE: Final = "strands"
 _UNRECORDED: Final = object()
+_CYCLE: Final = "event_loop_cycle_id"
 
 
 async def invoke_model(context: InvokeModelContext, next_fn: Next) -> AsyncGenerator[Any, None]:
@@ -84,6 +86,9 @@ async def invoke_model(context: InvokeModelContext, next_fn: Next) -> AsyncGener
 async def call_tool(context: ExecuteToolContext, next_fn: Next) -> AsyncGenerator[Any, None]:
     """Each call of a tool is a step, and before it the gate, with the arguments that it would be made with."""
     in_turn, tool = in_turn_of(context.agent), context.tool
+    # A model's calls are made in a cycle of its agent; `agent.tool.name()` is code.
+    if tool is not None and tool.tool_type != "structured_output" and _CYCLE in context.invocation_state:
+        check_rules_reach(lambda: f"the agent that calls {tool.tool_name}", "await its invoke_async() in an async tool")
     if in_turn is None or tool is None:
         async for event in next_fn(context):
             yield event
