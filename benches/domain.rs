@@ -9,11 +9,10 @@ use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use hitl::domain::decision::{Decision, DecisionKind, Terms};
 use hitl::domain::journal::StepIdentity;
 use hitl::domain::replay::{Replay, ReplayAction, ReplayRecord};
-use hitl::domain::schema::{self, Anew};
+use hitl::domain::schema::{self, Anew, CompiledSchema};
 use hitl::domain::session::{Event, Phase, Session};
 use hitl::domain::{InterruptId, JsonObject, SessionId, Timestamp, TurnId, digest};
 use hitl::store::kept::{Kept, Limits};
-use jsonschema::Validator;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -103,8 +102,10 @@ fn schema_check(criterion: &mut Criterion) {
     group.bench_function("compile and check", |bencher| {
         bencher.iter(|| assert!(schema::validate(black_box(&approval), black_box(&answer), &Anew).is_empty()));
     });
-    let compiled = schema::compile(&approval).unwrap();
-    group.bench_function("check", |bencher| bencher.iter(|| assert!(compiled.is_valid(black_box(&answer)))));
+    let kept: Kept<Arc<CompiledSchema>> = Kept::new(Limits { most: 256, bytes: 1024 * 1024 });
+    group.bench_function("check", |bencher| {
+        bencher.iter(|| assert!(schema::validate(black_box(&approval), black_box(&answer), &kept).is_empty()));
+    });
     group.finish();
 }
 
@@ -122,7 +123,7 @@ fn edit(criterion: &mut Criterion) {
     group.bench_function("compiled anew", |bencher| {
         bencher.iter(|| Decision::read(black_box(&answer), terms, &Anew).unwrap());
     });
-    let kept: Kept<Arc<Validator>> = Kept::new(Limits { most: 256, bytes: 1024 * 1024 });
+    let kept: Kept<Arc<CompiledSchema>> = Kept::new(Limits { most: 256, bytes: 1024 * 1024 });
     group.bench_function("kept", |bencher| {
         bencher.iter(|| Decision::read(black_box(&answer), terms, &kept).unwrap());
     });
