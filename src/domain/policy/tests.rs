@@ -103,6 +103,8 @@ fn a_rule_knows_an_mcp_server_by_its_name_and_by_the_hash_that_it_says() {
         ("source == 'mcp:notes:0123456789abcdef'", one, true),
         ("source == 'mcp:notes:0123456789abcdef'", "mcp:notes:ffffffffffffffff", false),
         ("source in ['mcp:notes:ffffffffffffffff', 'mcp:notes']", one, true),
+        ("source.startsWith('mcp:notes:')", one, true),
+        ("source.matches('^mcp:notes:')", one, true),
         ("source == 'mcp:a:b'", "mcp:a:b:0123456789abcdef", true),
         ("source == 'mcp:0123456789abcde'", "mcp:0123456789abcdef", false),
         ("source == 'of:notes'", "of:notes:0123456789abcdef", false),
