@@ -12,7 +12,6 @@ use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Method};
 use subtle::{ConditionallySelectable, ConstantTimeEq};
 
-use super::access::Need;
 use super::error::ServerError;
 use super::limits::{Buckets, network};
 use super::settings::{ApiKey, HttpSettings};
@@ -92,7 +91,6 @@ impl Gate {
         method: &Method,
         headers: &HeaderMap,
         address: Option<IpAddr>,
-        need: Need,
     ) -> Result<(Actor, Pass), ServerError> {
         if !self.is_shut(engine) {
             return Ok((Actor::anyone().at(address), Pass(Credentials::None)));
@@ -105,7 +103,7 @@ impl Gate {
                 let (sign_in, _) = engine.access().signed_in(&token).ok_or(ServerError::Unauthorized)?;
                 let actor = self.find(engine, &sign_in.key).ok_or(ServerError::Unauthorized)?;
                 let is_own = match *method {
-                    Method::GET | Method::HEAD => need == Need::Key || !is_of_another_page(headers),
+                    Method::GET | Method::HEAD => !is_of_another_page(headers),
                     _ => is_same_origin(headers),
                 };
                 if !is_own {

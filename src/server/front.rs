@@ -70,7 +70,7 @@ fn check(app: &Arc<App>, route: Option<&str>, request: &mut Request) -> Result<O
         return Ok(None);
     }
     let address = request.extensions().get::<Peer>().map(|Peer(address)| *address);
-    let (actor, pass) = app.gate.actor(&app.engine, request.method(), request.headers(), address, need)?;
+    let (actor, pass) = app.gate.actor(&app.engine, request.method(), request.headers(), address)?;
     let asking = actor.name.clone().map_or(Asking::Address(network(address)), Asking::Key);
     if let Some(rates) = &app.rates {
         rates.take(asking.clone(), Instant::now()).map_err(ServerError::RateLimited)?;
