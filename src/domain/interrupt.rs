@@ -152,6 +152,10 @@ pub struct Ask {
     /// For a tool approval: whether somebody has to decide. Where not, it only asks what the rules say.
     #[serde(default = "yes")]
     pub required: bool,
+    /// For a tool approval: whether the arguments that are shown say what would run. Where they do not and there are rules, no rule
+    /// and no grant lets it run: what they say of the arguments may be wrong.
+    #[serde(default = "yes")]
+    pub is_run: bool,
     /// For a tool approval: what the tool's own code decided.
     #[serde(default)]
     pub proposed: Option<Value>,

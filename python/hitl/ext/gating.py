@@ -124,6 +124,7 @@ async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval 
         tool_call_id=call.call_id,
         source=_text(call, "source", options.get("source")) or call.source,
         required=required,
+        is_run=is_run,
         key=call.question_key,
         expires_in=seconds(f"the approval of {call.tool_name}:", options.get("expires_in")),
         metadata=_metadata(call, options.get("metadata")),

@@ -25,6 +25,7 @@ class ApprovalMembers(TypedDict):
     proposed: dict[str, Any] | None
     args_schema: dict[str, Any] | None
     tool_source: str | None
+    is_run: NotRequired[bool]
     approvers: NotRequired[list[str]]
 
 
@@ -46,6 +47,7 @@ class InterruptRequest(TypedDict):
     proposed: NotRequired[dict[str, Any] | None]
     args_schema: NotRequired[dict[str, Any] | None]
     tool_source: NotRequired[str | None]
+    is_run: NotRequired[bool]
     approvers: NotRequired[list[str]]
     lets_run: NotRequired[bool]
 

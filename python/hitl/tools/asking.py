@@ -52,6 +52,9 @@ class Question:
     required: bool = True
     """Whether the call needs approval by itself; else only the rules are asked."""
 
+    is_run: bool = True
+    """Whether the arguments say what would run. Where not, and there are rules, none of them and no grant lets it run."""
+
     proposed: dict[str, Any] | None = None
     """What code decided already, where it did."""
 
@@ -136,6 +139,8 @@ async def _ask(turn: Turn, question: Question) -> dict[str, Any]:
         "args_schema": question.args_schema if "edit" in allowed else None,
         "tool_source": _source(question),
     }
+    if not question.is_run:
+        members["is_run"] = False
     if question.approvers:
         members["approvers"] = list(question.approvers)
     answer = await turn.ask(
@@ -165,11 +170,12 @@ async def _ask(turn: Turn, question: Question) -> dict[str, Any]:
 
 
 def _source(question: Question) -> str | None:
-    """Where the tool is from; of an agent that shares its name, which of them."""
+    """Where the tool is from; of an agent that shares its name, which of them comes first, where rules leave it out."""
     place = agent_place.get()
     if place is None:
         return question.source
-    return f"agent:{place}" if question.source is None else f"{question.source} agent:{place}"
+    named = f"agent:{place.replace('%', '%25').replace(' ', '%20')}"
+    return named if question.source is None else f"{named} {question.source}"
 
 
 def _accepted(turn: Turn, question: Question, decision: dict[str, Any]) -> dict[str, Any]:

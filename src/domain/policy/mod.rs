@@ -11,6 +11,7 @@ mod pushed;
 mod rule;
 mod rules;
 mod ruling;
+mod source;
 mod verdict;
 mod why;
 

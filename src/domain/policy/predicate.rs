@@ -17,6 +17,7 @@ use super::bounds;
 use super::call::Call;
 use super::nesting;
 use super::patterns::{self, Patterns};
+use super::source::{named, without_place};
 use super::why::{kind, why};
 use crate::domain::JsonObject;
 use crate::domain::apart;
@@ -121,25 +122,9 @@ impl ExpressionVariables {
             agent: text(call.agent),
             args: value(call.args),
             origin: call.origin.map(|origin| {
-                (origin.source.map(str::to_owned), object(origin.metadata.unwrap_or(&JsonObject::new())))
+                (origin.source.and_then(without_place).map(str::to_owned), object(origin.metadata.unwrap_or(&JsonObject::new())))
             }),
         })
-    }
-}
-
-/// A tool's source as rules know it: of an MCP server its name, `mcp:notes`, without the hash of its address, which nobody can
-/// guess. A rule that was written with that very hash means it, and one that has the name with a colon and no hash behind it may be
-/// about how the source begins.
-fn named<'a>(source: &'a str, rule: &str) -> &'a str {
-    let is_hash = |text: &str| text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
-    let is_said = |name: &str, hash: &str| {
-        let begin = &source[..=name.len()];
-        let mut rests = rule.match_indices(begin).map(|(at, _)| &rule[at + begin.len()..]);
-        rule.contains(hash) || rests.any(|rest| !rest.get(..16).is_some_and(is_hash))
-    };
-    match source.strip_prefix("mcp:").and_then(|_| source.rsplit_once(':')) {
-        Some((name, hash)) if name.len() > "mcp".len() && is_hash(hash) && !is_said(name, hash) => name,
-        _ => source,
     }
 }
 

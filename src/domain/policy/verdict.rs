@@ -26,6 +26,8 @@ pub struct Evaluation {
     edited: Ruling,
     /// What the tool's own code decided, if it did.
     proposed: Option<Result<Decision, Vec<FieldError>>>,
+    /// Whether there are rules, and the arguments that they were shown are not what would run.
+    is_hidden: bool,
 }
 
 /// Who decides, and how.
@@ -65,6 +67,8 @@ pub const DEFAULT: &str = "default";
 pub const ON_APPROVAL: &str = "on_approval";
 /// Who decides by a rule.
 const POLICY: &str = "policy";
+/// Why rules could not tell about a call whose arguments are not what would run.
+const HIDDEN: &str = "something else may run than the arguments say: a validator, an alias or a default changes them";
 /// What somebody says of a step that is to run again, since nothing came of it.
 const NOT_DONE: &str = "not_done";
 
@@ -83,7 +87,7 @@ impl RuleSets<'_> {
             Some(Ok(Decision::Edit { args })) => self.ruling(Call { args: &Value::Object(args.clone()), ..call }),
             _ => Ruling::default(),
         };
-        Evaluation { call: self.ruling(call), edited, proposed }
+        Evaluation { call: self.ruling(call), edited, proposed, is_hidden: !ask.is_run }
     }
 }
 
@@ -95,6 +99,15 @@ impl Verdict {
             ignored: Vec::new(),
             failed: ruling.failures(),
         }
+    }
+
+    /// A call that only a person may let run, who is told why.
+    fn hidden(ruling: &Ruling) -> Self {
+        let mut verdict = Self::person(ruling);
+        if let Self::Person { failed, .. } = &mut verdict {
+            *failed = Some(failed.take().map_or_else(|| HIDDEN.to_owned(), |why| format!("{HIDDEN}; {why}")));
+        }
+        verdict
     }
 
     fn denied(matched: &Matched, ruling: &Ruling) -> Self {
@@ -116,6 +129,7 @@ pub fn decide(ask: &Ask, asked: &Evaluation, grants: &[Grant]) -> Verdict {
     let ruling = &asked.call;
     match ruling.deciding() {
         Some(matched) if matched.effect == Effect::Deny => Verdict::denied(matched, ruling),
+        _ if asked.is_hidden => Verdict::hidden(ruling),
         Some(matched) if matched.effect == Effect::Allow && allowed.contains(&Decision::APPROVE.kind()) => {
             Verdict::decided(Decision::PASSED, matched.rule(), Some(POLICY))
         }
@@ -158,13 +172,13 @@ pub fn objection(answered: &Interrupt, standing: RuleSets<'_>, by: Option<&Actor
 }
 
 /// Whether what somebody decided for always may settle `settled` too, of which they were not asked: the rules take it as
-/// a plain answer of theirs, and each of them could tell.
+/// a plain answer of theirs, and each of them can tell, and could when it was asked.
 pub fn lets_sweep(settled: &Interrupt, standing: RuleSets<'_>, by: &Actor) -> bool {
     let Some((args, _)) = would_run(settled) else { return true };
     let Some(scope) = settled.scope() else { return false };
     let origin = origin(settled);
     let ruling = standing.ruling(Call { tool: scope.tool, args: &args, agent: scope.agent, origin });
-    !ruling.is_undecided() && objection(settled, standing, Some(by), true).is_ok()
+    settled.rule_failed.is_none() && !ruling.is_undecided() && objection(settled, standing, Some(by), true).is_ok()
 }
 
 /// Where the call comes from that an answer lets run. What is asked after a crash says nothing of it.

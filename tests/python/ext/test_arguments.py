@@ -50,14 +50,15 @@ def lowered(text: str) -> str:
 
 
 async def with_rules(agent: Any, *, policy: bool = True, journal: Journal | None = None) -> tuple[Sees, str, LocalTurn]:
-    """What a rule that allows all was shown, with ``required`` where a person is asked all the same; and the reply."""
+    """What a rule that allows all was shown, with ``asked`` where a person is asked all the same; and the reply."""
     loaded, seen = as_agent(agent), Sees()
     start = {"at": 1, "entry": "start", "code": "code-1", "python": "3.11", "policy": policy}
     local = LocalTurn(agent=loaded.name, journal=journal or [start])
 
     def allow(request: Any) -> Any:
-        seen.append({"args": request["payload"]["tool_args"], "required": request.get("required", True)})
-        return PENDING if seen[-1]["required"] else {"type": "approve", "by": "policy"}
+        is_asked = not request.get("is_run", True)
+        seen.append({"args": request["payload"]["tool_args"], "asked": is_asked})
+        return PENDING if is_asked else {"type": "approve", "by": "policy"}
 
     local.port.decide_at_once = allow
     local.port.answers = lambda request: {"type": "approve"}
@@ -94,7 +95,7 @@ async def test_a_default_is_shown_that_the_model_left_out(make: Make) -> None:
         return "done"
 
     seen, _, _ = await with_rules(make(act, {}))
-    assert seen == [{"args": {"force": True}, "required": False}]
+    assert seen == [{"args": {"force": True}, "asked": False}]
 
 
 @EVERY
@@ -107,7 +108,7 @@ async def test_a_null_that_no_argument_may_be_is_no_default(make: Make) -> None:
         return "done"
 
     seen, _, _ = await with_rules(make(act, {}))
-    assert (seen, ran) == ([{"args": {}, "required": False}], [None])
+    assert (seen, ran) == ([{"args": {}, "asked": False}], [None])
 
 
 @EVERY
@@ -118,7 +119,7 @@ async def test_defaults_of_an_object_in_the_arguments_are_shown(make: Make) -> N
 
     seen, _, _ = await with_rules(make(act, {"to": {"city": "Delft"}, "others": [{"city": "Gent", "country": "BE"}]}))
     delft, gent = {"city": "Delft", "country": "NL"}, {"city": "Gent", "country": "BE"}
-    assert seen == [{"args": {"to": delft, "others": [gent]}, "required": False}]
+    assert seen == [{"args": {"to": delft, "others": [gent]}, "asked": False}]
 
 
 @EVERY
@@ -129,7 +130,7 @@ async def test_what_a_model_writes_for_a_type_of_its_own_is_what_runs(make: Make
 
     arguments = {"at": "2026-01-01T10:00:00+00:00", "price": 1.5, "tags": ["b", "a"], "where": "a/b"}
     seen, _, _ = await with_rules(make(act, arguments))
-    assert seen == [{"args": arguments, "required": False}]
+    assert seen == [{"args": arguments, "asked": False}]
 
 
 class Sum(BaseModel):
@@ -145,7 +146,7 @@ async def test_what_is_written_by_another_name_than_it_is_read_by_is_shown_by_th
         return "done"
 
     seen, _, _ = await with_rules(pydantic_ai_agent(act, {"sum": {"amount": 5}}))
-    assert (seen, ran) == ([{"args": {"sum": {"amount": 5}, "note": ""}, "required": False}], [5])
+    assert (seen, ran) == ([{"args": {"sum": {"amount": 5}, "note": ""}, "asked": False}], [5])
 
 
 class Rows(BaseModel):
@@ -217,7 +218,7 @@ async def test_a_person_is_asked_where_a_validator_changes_what_a_rule_saw(make:
         return "done"
 
     seen, _, _ = await with_rules(make(act, {"place": "PROD"}))
-    assert (seen, ran) == ([{"args": {"place": "PROD"}, "required": True}], ["prod"])
+    assert (seen, ran) == ([{"args": {"place": "PROD"}, "asked": True}], ["prod"])
 
 
 async def test_a_person_is_asked_where_a_tool_reads_another_name_than_its_model_was_told() -> None:
@@ -233,7 +234,7 @@ async def test_a_person_is_asked_where_a_tool_reads_another_name_than_its_model_
         return "done"
 
     seen, _, _ = await with_rules(create_agent(langgraph_runs.says([("act", {"force": False})]), [act], name="actor"))
-    assert (seen, ran) == ([{"args": {"force": False}, "required": True}], [True])
+    assert (seen, ran) == ([{"args": {"force": False}, "asked": True}], [True])
 
 
 async def test_what_langgraph_injects_is_neither_shown_nor_needed_to_tell() -> None:
@@ -244,7 +245,7 @@ async def test_what_langgraph_injects_is_neither_shown_nor_needed_to_tell() -> N
         return f"{call}: {len(state['messages'])}"
 
     seen, said, _ = await with_rules(langchain_agent(act, {"force": False}))
-    assert (seen, json.loads(said)) == ([{"args": {"force": False}, "required": False}], [["success", "c00: 2"]])
+    assert (seen, json.loads(said)) == ([{"args": {"force": False}, "asked": False}], [["success", "c00: 2"]])
 
 
 @EVERY

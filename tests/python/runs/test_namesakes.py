@@ -82,3 +82,13 @@ async def test_an_agent_that_is_reached_twice_is_one_agent() -> None:
     asked, sources = await outcome(ReActAgent(client=ScriptedChatClient(script), name="boss", tools=tools))
     assert (asked, sources) == ([("helper", {"cents": 1})], [None])
     assert len(till.paid) == 2
+
+
+async def test_the_place_comes_before_where_a_tool_is_from() -> None:
+    till = Till()
+    inner = till.payer("company", 1, name="the boss")
+    inner.tools[0].source = "mcp:till:0123456789abcdef"
+    script = [calls("deep", input="x"), {"content": "done"}]
+    outer = ReActAgent(client=ScriptedChatClient(script), name="the boss", tools=[inner.as_tool("deep")])
+    _, sources = await outcome(outer)
+    assert sources == ["agent:the%20boss/deep mcp:till:0123456789abcdef"]

@@ -48,6 +48,7 @@ from pydantic_ai.tools import (
 from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, ExternalToolset, FunctionToolset
 
 from hitl.errors import InterruptExpired
+from hitl.ext.arguments import JudgedArguments
 from hitl.ext.pydantic_ai.backend import StepBackend, may_pass, show
 from hitl.ext.pydantic_ai.gate import (
     GatedToolset,
@@ -59,6 +60,7 @@ from hitl.ext.pydantic_ai.gate import (
     is_put_off,
     put_question,
     refused_edit,
+    shown_unread,
 )
 from hitl.ext.turns import is_in_turn, is_past_the_loop
 from hitl.turn.retrying import Retries, Transient, check_retries
@@ -285,7 +287,11 @@ class HitlDurability(BaseDurabilityCapability[Any]):
         if (refused := denial(metadata)) is not None:
             return ToolDenied(refused)
         try:
-            given = await ask_about(ctx.tools[call.tool_name], call.args_as_dict(), call.tool_call_id, True, metadata)
+            tool = ctx.tool_manager.tools[call.tool_name] if ctx.tool_manager and ctx.tool_manager.tools else None
+            shown = JudgedArguments(call.args_as_dict(), False) if tool is None else shown_unread(tool, call, ctx)
+            given = await ask_about(
+                ctx.tools[call.tool_name], shown.arguments, call.tool_call_id, True, metadata, is_run=shown.is_run
+            )
         except ApprovalRequired as no:
             return ToolDenied(denial(no.metadata) or "")
         if given is not None and given.responded:

@@ -227,6 +227,19 @@ def _shown(tool: ToolsetTool[Any], arguments: dict[str, Any], ctx: RunContext[An
     return JudgedArguments(shown, not new_each_time and says(shown, run, is_same_read=alike))
 
 
+def shown_unread(tool: ToolsetTool[Any], call: ToolCallPart, ctx: RunContext[Any]) -> JudgedArguments:
+    """The same of a call that was put off before anything was made of its arguments."""
+    written = call.args_as_dict()
+    made = _validated(tool, written, ctx)
+    if made is None:
+        return JudgedArguments(written, False)
+    token = current_call.set(call)
+    try:
+        return _shown(tool, made, replace(ctx, tool_call_id=call.tool_call_id))
+    finally:
+        current_call.reset(token)
+
+
 def _without(arguments: dict[str, Any], names: set[str]) -> dict[str, Any]:
     return {name: value for name, value in arguments.items() if name not in names}
 
