@@ -58,8 +58,10 @@ def run_reloading(directory: Path) -> int:
         return server
 
     files = snapshot(directory)
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
+    # Late, for what serves takes long to import, and the server itself has it anyway.
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, stop)
     running = start()
     said_stopped = False
     while not stopping.wait(INTERVAL):

@@ -258,7 +258,7 @@ def serve(agent: Agent | str, **options: Unpack[ServerOptions]) -> int: ...
 @overload
 def serve(agent: ServeOptions) -> int: ...
 def serve(agent: Any, **options: Any) -> int:
-    """Serve until SIGINT or SIGTERM, as `hitl serve` does; the exit code. A second signal ends it at once.
+    """Serve until SIGINT, SIGTERM or SIGHUP, as `hitl serve` does; the exit code. A second signal ends it at once.
 
     agent, options: those of `Server`, or one `ServeOptions` with everything. Only for the main thread, which hears the
     signals. Prints one line with the URL on standard output once it listens, and errors with a hint on standard error.
@@ -314,8 +314,14 @@ def serve_saying(words: Callable[[str], str], options: ServeOptions) -> int:
         return _INTERRUPTED if signals.first == signal.SIGINT else 0
 
 
+def ends() -> list[int]:
+    """The signals that a server ends by. A terminal that is closed says SIGHUP; `nohup` has it ignored."""
+    hangup = [signal.SIGHUP] if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN else []
+    return [signal.SIGINT, signal.SIGTERM, *hangup]
+
+
 class _Signals:
-    """SIGINT and SIGTERM, and ends of threads, as one thing to wait for without polling."""
+    """What ends a server, and ends of threads, as one thing to wait for without polling."""
 
     def __init__(self) -> None:
         self.received = 0
@@ -325,7 +331,7 @@ class _Signals:
     def __enter__(self) -> Self:
         self._woken, self._waker = socket.socketpair()
         self._waker.setblocking(False)
-        self._handlers = {number: signal.signal(number, self._receive) for number in (signal.SIGINT, signal.SIGTERM)}
+        self._handlers = {number: signal.signal(number, self._receive) for number in ends()}
         self._wakeup_fd = signal.set_wakeup_fd(self._waker.fileno(), warn_on_full_buffer=False)
         return self
 

@@ -404,6 +404,7 @@ async def _run(call: ReadyCall) -> Any:
         function = tool.bind(arguments, make_context(turn, call.tool_call_id, source, is_call=True))
         async with limit(tool.timeout, tool.name):
             value = await invoke(turn, function)
+            _check_done(tool, value)
             # What a generator does it does here, in a thread and within the tool's time, and not when it is stored.
             return await invoke(turn, list, value) if turn is not None and inspect.isgenerator(value) else value
 
@@ -419,6 +420,16 @@ async def _run(call: ReadyCall) -> Any:
             shown=call.shown,
             source=source,
         )
+
+
+def _check_done(tool: AnyTool, value: Any) -> None:
+    """What is still to be done is no result, of which a model would read that there is an object at some address."""
+    if inspect.iscoroutine(value):
+        value.close()
+    elif not inspect.isasyncgen(value):
+        return
+    kind = "a coroutine" if inspect.iscoroutine(value) else "an async generator"
+    raise TypeError(f"{tool.name} returned {kind}, {value.__name__}(), that nobody has awaited: is an `await` missing?")
 
 
 def _require_resources(turn: Turn | None, tool: AnyTool) -> None:

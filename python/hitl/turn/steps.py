@@ -16,7 +16,7 @@ import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from types import FrameType, FunctionType
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, TypeVar, overload
 
 from hitl.turn.retrying import Retries, Transient, check_retries, is_transient, run
 from hitl.turn.runtime import Turn, current_turn, location_of
@@ -29,6 +29,9 @@ P = ParamSpec("P")
 Q = ParamSpec("Q")
 T = TypeVar("T")
 
+
+_OPTIONS: Final = frozenset({"key", "once", "retries", "transient"})
+"""What the decorator takes."""
 
 _WITHOUT_LOOP = ("no running event loop", "There is no current event loop")
 """How asyncio says that a thread has none."""
@@ -147,6 +150,7 @@ class _Step:
         except RuntimeError as outside:
             outside.add_note("hint: to decorate a function, write @hitl.step() with parentheses")
             raise
+        _check_options(fn, args, kwargs)
         return _run(turn, fn, args, kwargs, sys._getframe(1))
 
     @overload
@@ -157,7 +161,25 @@ class _Step:
         """The same from a sync agent or tool; of a decorated step it is ``decorated.sync(...)``."""
         turn = current_turn("step.sync()")
         frame = sys._getframe(1)
+        _check_options(fn, args, kwargs)
         return turn.run_sync("step", lambda: _run(turn, fn, args, kwargs, frame))
+
+
+def _check_options(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    """What the decorator takes, in a call that would pass it on to a function that does not: it was meant otherwise."""
+    options = kwargs.keys() & _OPTIONS
+    if not options:
+        return
+    try:
+        inspect.signature(function).bind(*args, **kwargs)
+    except TypeError as error:
+        option = min(options)
+        raise TypeError(
+            f"step() passes {option}= on to {_name_of(function)}(): {error}; hint: the options of a step stand where its "
+            f"function is defined: @hitl.step({option}=...), or hitl.step({option}=...)({_name_of(function)})"
+        ) from error
+    except ValueError:  # a builtin without a signature, which says itself what it takes
+        return
 
 
 def _run(

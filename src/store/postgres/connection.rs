@@ -185,6 +185,9 @@ pub(super) fn refusal(code: &SqlState, why: &str) -> String {
         SqlState::DUPLICATE_PSTATEMENT | SqlState::INVALID_SQL_STATEMENT_NAME => {
             "; where a pooler lends connections for a transaction, add pooler=transaction to the address"
         }
+        SqlState::INSUFFICIENT_PRIVILEGE => {
+            "; give the role its rights: hitl migrate --grants ROLE, as the owner and after each upgrade"
+        }
         _ => "",
     };
     format!("{why} ({}){hint}", code.code())

@@ -36,7 +36,7 @@ async fn look(address: &PgAddress) -> Result<(Connection, ServerState), OpenErro
     let mut connection = Connection::open(address).await.map_err(|error| refused(address, &error))?;
     let trouble = |trouble| OpenError::Server { address: address.to_string(), trouble };
     let state = connection.run(Frame::Snapshot, vec![SqlCall::new(sql!("store/state"), vec![])]).await;
-    let state = state.map_err(|failed| trouble(ServerTrouble::Unreachable(text(&failed))))?;
+    let state = state.map_err(|failed| failed_text(address, &failed))?;
     let state = ServerState::of(&state).ok_or_else(|| trouble(ServerTrouble::NotPostgres))?;
     Ok((connection, state))
 }
@@ -99,15 +99,15 @@ async fn check_schema(address: &PgAddress, connection: &mut Connection) -> Resul
 
 /// The version of the schema `hitl`; `None` where it is another program's.
 async fn version(address: &PgAddress, connection: &mut Connection) -> Result<Option<i32>, OpenError> {
-    let trouble = |trouble| OpenError::Server { address: address.to_string(), trouble };
     let found = connection.run(Frame::Snapshot, vec![SqlCall::new(sql!("store/schema"), vec![])]).await;
     match found {
         Ok(rows) => Ok(rows.first().and_then(|rows| rows.first()).and_then(|row| row.try_get::<_, i32>(0).ok())),
-        Err(CallFailure::Refused(code, _)) if code == SqlState::INSUFFICIENT_PRIVILEGE => {
-            Err(trouble(ServerTrouble::NoPermission))
-        }
         // The statement does not fit what is there, so that is nothing of ours.
-        Err(CallFailure::Refused(code, _)) if code.code().starts_with("42") => Ok(None),
+        Err(CallFailure::Refused(code, _))
+            if code.code().starts_with("42") && code != SqlState::INSUFFICIENT_PRIVILEGE =>
+        {
+            Ok(None)
+        }
         // It could not be looked at, as while somebody brings it up to date.
         Err(failed) => Err(failed_text(address, &failed)),
     }
@@ -194,12 +194,13 @@ pub(super) fn refused(address: &PgAddress, error: &tokio_postgres::Error) -> Ope
 }
 
 pub(super) fn failed_text(address: &PgAddress, failed: &CallFailure) -> OpenError {
-    OpenError::Server { address: address.to_string(), trouble: ServerTrouble::Unreachable(text(failed)) }
-}
-
-fn text(failed: &CallFailure) -> String {
-    match failed {
-        CallFailure::Refused(code, why) => refusal(code, why),
-        CallFailure::Unsendable(why) | CallFailure::Lost(why) => why.clone(),
-    }
+    let trouble = match failed {
+        // One that is there, and says so itself.
+        CallFailure::Refused(code, why) if *code == SqlState::INSUFFICIENT_PRIVILEGE => {
+            ServerTrouble::Refused(refusal(code, why))
+        }
+        CallFailure::Refused(code, why) => ServerTrouble::Unreachable(refusal(code, why)),
+        CallFailure::Unsendable(why) | CallFailure::Lost(why) => ServerTrouble::Unreachable(why.clone()),
+    };
+    OpenError::Server { address: address.to_string(), trouble }
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import dataclass
 from ipaddress import IPv4Address
 from pathlib import Path
@@ -212,3 +212,24 @@ async def test_nor_does_the_name_of_such_a_file_end_the_turn_that_attaches_it(tm
     assert result.error is None
     [told] = [message for message in result.messages if message.role == "tool"]
     assert [attached.name for attached in told.attachments or []] == ["report\ufffd.txt"] * 2
+
+
+async def still_to_do() -> int:
+    return 1
+
+
+async def to_come() -> AsyncIterator[int]:
+    yield 1
+
+
+@pytest.mark.parametrize(
+    ("made", "kind"), [(still_to_do, r"a coroutine, still_to_do\(\)"), (to_come, r"an async generator, to_come\(\)")]
+)
+async def test_what_nobody_has_awaited_is_no_result(made: Callable[[], object], kind: str) -> None:
+    @tool
+    async def look() -> Any:
+        """Look."""
+        return made()
+
+    with pytest.raises(TypeError, match=rf"^look returned {kind}, that nobody has awaited: is an `await` missing\?$"):
+        await LocalTurn().run(look.call)

@@ -350,3 +350,31 @@ def test_a_signal_is_for_the_server_that_is_being_started(tmp_path: Path, time: 
             assert program.wait(100) == 0
         finally:
             program.kill()
+
+
+def test_a_terminal_that_is_closed_ends_the_server_in_good_order(tmp_path: Path) -> None:
+    """What it says then goes nowhere, and must not keep it from the end."""
+    store = tmp_path / "hitl.db"
+    server = pexpect.spawn(
+        sys.executable,
+        ["-m", "hitl", "serve", "hitl.examples.color_picker:agent", "--port", "0", "--store", str(store)],
+        cwd=str(tmp_path),
+        env=environment(),
+        encoding="utf-8",
+        timeout=100,
+        ignore_sighup=False,
+    )
+    server.expect("is served on")
+    server.ptyproc.fileobj.close()  # as a window does; the process is told by a SIGHUP
+    server.ptyproc.delayafterterminate = 0
+    _, status = os.waitpid(server.pid, 0)
+    assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_hangups_that_are_ignored_stay_so(tmp_path: Path) -> None:
+    program = (
+        "import signal\nfrom hitl.serving.server import ends\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN)\nassert signal.SIGHUP not in ends()\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_DFL)\nassert signal.SIGHUP in ends()\n"
+    )
+    subprocess.run([sys.executable, "-c", program], env=environment(), check=True)

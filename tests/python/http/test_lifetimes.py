@@ -123,12 +123,13 @@ class TestStopping:
         assert again.session(session_id)["session_id"] == session_id
         assert again.interrupt(interrupt_id)["session_id"] == session_id
 
-    def test_finishes_turns_at_work(self, serve: Serve, store: str, gate: Gate) -> None:
+    @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+    def test_finishes_turns_at_work(self, serve: Serve, store: str, gate: Gate, number: int) -> None:
         server = serve(store=store)
         session_id = server.api.create()
         server.api.play(session_id, "hold", gate.port)
         gate.wait_for_arrival()
-        server.signal(signal.SIGTERM)
+        server.signal(number)
         gate.release("finished")
         assert server.wait() == 0
         assert result(serve(store=store).api.session(session_id)) == "finished"

@@ -144,6 +144,17 @@ async def test_a_wrong_call_is_the_functions_own_type_error() -> None:
         await LocalTurn().run(step, add)
 
 
+async def test_an_option_of_the_decorator_in_a_call_says_where_it_belongs() -> None:
+    for function in (add, lambda: 1):
+        with pytest.raises(TypeError, match=r"step\(\) passes once= on to .*@hitl\.step\(once=\.\.\.\)"):
+            await LocalTurn().run(step, function, once=True)
+
+    def counted(key: str, **options: Any) -> str:
+        return f"{key} {options}"
+
+    assert await LocalTurn().run(step, counted, key="a", once=True) == "a {'once': True}"
+
+
 @pytest.mark.parametrize("function", [asyncio.gather, asyncio.get_running_loop])
 async def test_a_plain_function_that_needs_the_loop_says_how_it_gets_there(function: Callable[[], Any]) -> None:
     with pytest.raises(RuntimeError, match="event loop") as raised:

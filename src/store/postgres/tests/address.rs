@@ -103,6 +103,20 @@ async fn a_wrong_password_is_told_from_a_server_that_is_not_there() {
 }
 
 #[tokio::test]
+async fn a_role_without_rights_is_told_how_it_gets_them() {
+    let database = Database::new().await;
+    drop(PostgresBackend::connect(&database.text().parse().unwrap()).await.unwrap());
+    database.execute("CREATE ROLE stranger LOGIN").await;
+    let stranger = database.text().replace("postgres@", "stranger@");
+    for given in ["SELECT 1", "GRANT USAGE ON SCHEMA hitl TO stranger", "GRANT SELECT ON hitl.meta TO stranger"] {
+        database.execute(given).await;
+        let refused = refusal(&stranger).await;
+        let ServerTrouble::Refused(why) = &refused else { panic!("{given}: {refused:?}") };
+        assert!(why.contains("permission denied") && why.contains("hitl migrate --grants ROLE"), "{given}: {why}");
+    }
+}
+
+#[tokio::test]
 async fn what_would_not_keep_its_word_is_refused() {
     let database = Database::new().await;
     database.execute(&format!("ALTER DATABASE {} SET synchronous_commit = off", database.name())).await;
