@@ -399,3 +399,18 @@ def test_the_name_of_a_tool_is_broken_between_its_words(open_inbox: Open) -> Non
     speaker = inbox.page.get_by_role("log").get_by_text("list_open_invoices")
     expect(speaker).to_be_visible()
     assert speaker.evaluate(WORDS_BROKEN) == []
+
+
+def test_of_a_long_conversation_the_end_is_shown_and_the_rest_when_asked_for(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    said = [{"role": "user" if number % 2 else "assistant", "content": f"word {number}."} for number in range(450)]
+    session_id = inbox.api.create(said)
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
+    chat = inbox.page.get_by_role("log")
+    expect(chat).to_contain_text("word 449.")
+    for shown, earlier in ((200, 200), (400, 50)):
+        expect(chat.locator(".said")).to_have_count(shown)
+        expect(chat.locator(".said").first).to_contain_text(f"word {450 - shown}.")
+        inbox.click(f"Show {earlier} earlier messages", chat)
+    expect(chat.locator(".said").first).to_contain_text("word 0.")
+    expect(chat.get_by_role("button", name="earlier messages")).to_have_count(0)

@@ -1,5 +1,6 @@
 // Messages, one after the other; what came of a call stands beside it.
 
+import { useState } from "preact/hooks";
 import { Attached, attachedTo } from "./attached";
 import { decider, lineOf, outcome, outcomeTone, summaryOf } from "../format";
 import { parse, isObject, type Json } from "../json";
@@ -17,12 +18,23 @@ export interface Calls {
 
 const noCalls: Calls = { atWork: new Set(), asked: new Map() };
 
+/** How many messages are shown at first, and how many more at a time: a page of thousands takes seconds to lay out, at each turn. */
+const SHOWN = 200;
+
 export function Thread({ messages, compact = false, calls = noCalls }: { messages: Message[]; compact?: boolean; calls?: Calls }) {
+  const [shown, setShown] = useState(SHOWN);
   const { results, taken } = paired(messages);
+  const first = Math.max(messages.length - shown, 0);
   return (
-    <ol class={compact ? "thread compact" : "thread"}>
-      {messages.map((message, index) => taken.has(index) ? null : <Said key={message.step ?? index} message={message} results={results.get(index)} calls={calls} />)}
-    </ol>
+    <>
+      {first > 0 && <button type="button" class="earlier" onClick={() => setShown(shown + SHOWN)}>Show {Math.min(first, SHOWN)} earlier messages</button>}
+      <ol class={compact ? "thread compact" : "thread"}>
+        {messages.slice(first).map((message, offset) => {
+          const index = first + offset;
+          return taken.has(index) ? null : <Said key={message.step ?? index} message={message} results={results.get(index)} calls={calls} />;
+        })}
+      </ol>
+    </>
   );
 }
 
