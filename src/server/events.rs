@@ -16,7 +16,7 @@ use utoipa_axum::routes;
 use super::app::{App, Asking, Shared};
 use super::auth::Pass;
 use super::error::ServerError;
-use super::params::{Query, SessionPath, last_event_id};
+use super::params::{NoQuery, SessionPath, last_event_id};
 use super::problems::problems;
 use crate::domain::SessionId;
 use crate::domain::event::EventView;
@@ -54,10 +54,10 @@ async fn all_events(
     State(app): Shared,
     pass: Pass,
     asking: Asking,
+    _: NoQuery,
     headers: HeaderMap,
-    query: Query,
 ) -> Result<Response, ServerError> {
-    listen(&app, (pass, asking), None, &headers, query).await
+    listen(&app, (pass, asking), None, &headers).await
 }
 
 /// Listen to one session
@@ -79,10 +79,10 @@ async fn session_events(
     SessionPath(id): SessionPath,
     pass: Pass,
     asking: Asking,
+    _: NoQuery,
     headers: HeaderMap,
-    query: Query,
 ) -> Result<Response, ServerError> {
-    listen(&app, (pass, asking), Some(id), &headers, query).await
+    listen(&app, (pass, asking), Some(id), &headers).await
 }
 
 async fn listen(
@@ -90,10 +90,7 @@ async fn listen(
     (pass, asking): (Pass, Asking),
     session: Option<SessionId>,
     headers: &HeaderMap,
-    mut query: Query,
 ) -> Result<Response, ServerError> {
-    query.only(&[]);
-    query.check()?;
     let after = last_event_id(headers)?;
     let waiting = app.waiting_permit(asking)?;
     let subscription = app.engine.subscribe(session, after).await?;

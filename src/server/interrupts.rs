@@ -10,7 +10,7 @@ use utoipa_axum::routes;
 
 use super::app::{App, Shared};
 use super::error::ServerError;
-use super::params::{InterruptPath, LONGEST_SEARCH, Query};
+use super::params::{InterruptPath, LONGEST_SEARCH, NoQuery, Query};
 use super::problems::problems;
 use crate::domain::access::Actor;
 use crate::domain::interrupt::Interrupt;
@@ -87,9 +87,7 @@ async fn get_interrupt(
     State(app): Shared,
     InterruptPath(id): InterruptPath,
     actor: Actor,
-    mut query: Query,
+    _: NoQuery,
 ) -> Result<Json<Interrupt>, ServerError> {
-    query.only(&[]);
-    query.check()?;
     Ok(Json(app.engine.show_to(&id, &actor).await?))
 }

@@ -14,7 +14,7 @@ use super::app::{App, Shared};
 use super::body::read_json;
 use super::error::ServerError;
 use super::models::{CreatedKey, NewKeyBody};
-use super::params::Query;
+use super::params::NoQuery;
 use super::problems::problems;
 use super::reading::{At, Reading, present};
 use crate::domain::access::{Actor, Key, NewKey};
@@ -37,9 +37,7 @@ problems!(RevokeProblems: UNKNOWN_KEY, SHUTTING_DOWN, STORE_UNAVAILABLE);
 #[utoipa::path(get, path = "/keys", tag = "access", operation_id = "list_keys",
     responses((status = 200, description = "The keys of the store.", body = Vec<Key>), ListProblems)
 )]
-async fn list_keys(State(app): Shared, mut query: Query) -> Result<Json<Vec<Key>>, ServerError> {
-    query.only(&[]);
-    query.check()?;
+async fn list_keys(State(app): Shared, _: NoQuery) -> Result<Json<Vec<Key>>, ServerError> {
     Ok(Json(app.engine.access().known().keys().to_vec()))
 }
 

@@ -65,6 +65,19 @@ impl<S: Send + Sync> FromRequestParts<S> for Query {
     }
 }
 
+/// That a request has no query, where none means anything.
+pub struct NoQuery;
+
+impl<S: Send + Sync> FromRequestParts<S> for NoQuery {
+    type Rejection = ServerError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ServerError> {
+        let mut query = Query::parse(parts.uri.query().unwrap_or_default());
+        query.only(&[]);
+        query.check().map(|()| Self)
+    }
+}
+
 impl Query {
     /// Reads `a=1&b=2`.
     pub fn parse(text: &str) -> Self {

@@ -14,7 +14,7 @@ use super::app::{App, Shared};
 use super::body::read_json;
 use super::error::ServerError;
 use super::models::{NewClaim, NewSnooze};
-use super::params::{InterruptPath, Query};
+use super::params::{InterruptPath, NoQuery, Query};
 use super::problems::problems;
 use super::reading::{At, LONGEST_NAME, Reading};
 use crate::domain::access::Actor;
@@ -133,9 +133,7 @@ async fn unsnooze_interrupt(
     State(app): Shared,
     InterruptPath(id): InterruptPath,
     actor: Actor,
-    mut query: Query,
+    _: NoQuery,
 ) -> Result<Json<Interrupt>, ServerError> {
-    query.only(&[]);
-    query.check()?;
     Ok(Json(app.engine.unsnooze_interrupt(&id, actor).await?))
 }

@@ -14,6 +14,26 @@ use crate::engine::{Engine, detached};
 use crate::store::StoreExt;
 use crate::store::about::About;
 
+/// Who triages an interrupt, and when.
+struct TriagedBy<'a> {
+    actor: &'a Actor,
+    /// What he calls himself.
+    said: Option<&'a str>,
+    now: Timestamp,
+    prevents_self_approval: bool,
+}
+
+impl TriagedBy<'_> {
+    fn claimer(&self) -> Option<&str> {
+        claimer(self.actor, self.said)
+    }
+
+    /// See [`check_standing`].
+    fn check_standing(&self, interrupt: &Interrupt) -> Result<(), Error> {
+        check_standing(interrupt, self.actor, self.prevents_self_approval)
+    }
+}
+
 /// The name that a claim is under: that of the key, and what somebody calls himself only where there are no keys.
 pub(in crate::engine) fn claimer<'a>(actor: &'a Actor, said: Option<&'a str>) -> Option<&'a str> {
     actor.name().or(said)
@@ -39,11 +59,10 @@ impl Engine {
         said: Option<String>,
         seconds: f64,
     ) -> Result<Interrupt, Error> {
-        let prevents = self.settings.prevent_self_approval;
-        self.triage(id, actor, said, move |interrupt, actor, said, now| {
-            let who = claimer(actor, said).ok_or_else(unnamed)?;
-            check_standing(interrupt, actor, prevents)?;
-            Ok(Some((interrupt.claim(who, seconds, now)?, Triage::Claimed)))
+        self.triage(id, actor, said, move |interrupt, by| {
+            let who = by.claimer().ok_or_else(unnamed)?;
+            by.check_standing(interrupt)?;
+            Ok(Some((interrupt.claim(who, seconds, by.now)?, Triage::Claimed)))
         })
         .await
     }
@@ -59,14 +78,13 @@ impl Engine {
         actor: Actor,
         said: Option<String>,
     ) -> Result<Interrupt, Error> {
-        let prevents = self.settings.prevent_self_approval;
-        self.triage(id, actor, said, move |interrupt, actor, said, now| {
+        self.triage(id, actor, said, |interrupt, by| {
             // Without keys everybody has every scope, and nobody is an admin for that.
-            let for_others = actor.name.is_some() && actor.may(Scope::Admin);
+            let for_others = by.actor.name.is_some() && by.actor.may(Scope::Admin);
             if !for_others {
-                check_standing(interrupt, actor, prevents)?;
+                by.check_standing(interrupt)?;
             }
-            let released = interrupt.release(claimer(actor, said), for_others, now)?;
+            let released = interrupt.release(by.claimer(), for_others, by.now)?;
             Ok(released.map(|released| (released, Triage::Released)))
         })
         .await
@@ -84,10 +102,9 @@ impl Engine {
         said: Option<String>,
         seconds: f64,
     ) -> Result<Interrupt, Error> {
-        let prevents = self.settings.prevent_self_approval;
-        self.triage(id, actor, said, move |interrupt, actor, said, now| {
-            check_standing(interrupt, actor, prevents)?;
-            Ok(Some((interrupt.snooze(claimer(actor, said), seconds, now)?, Triage::Snoozed)))
+        self.triage(id, actor, said, move |interrupt, by| {
+            by.check_standing(interrupt)?;
+            Ok(Some((interrupt.snooze(by.claimer(), seconds, by.now)?, Triage::Snoozed)))
         })
         .await
     }
@@ -97,12 +114,11 @@ impl Engine {
     /// # Errors
     /// Those of [`Engine::snooze_interrupt`].
     pub async fn unsnooze_interrupt(self: &Arc<Self>, id: &str, actor: Actor) -> Result<Interrupt, Error> {
-        let prevents = self.settings.prevent_self_approval;
-        let wake = move |interrupt: &Interrupt, actor: &Actor, _: Option<&str>, now| {
-            check_standing(interrupt, actor, prevents)?;
-            Ok(interrupt.unsnooze(now)?.map(|interrupt| (interrupt, Triage::Unsnoozed)))
-        };
-        self.triage(id, actor, None, wake).await
+        self.triage(id, actor, None, |interrupt, by| {
+            by.check_standing(interrupt)?;
+            Ok(interrupt.unsnooze(by.now)?.map(|interrupt| (interrupt, Triage::Unsnoozed)))
+        })
+        .await
     }
 
     /// Changes an interrupt short of settling it; listeners are told, and the audit. Whoever did it is shown the whole
@@ -112,17 +128,16 @@ impl Engine {
         id: &str,
         actor: Actor,
         said: Option<String>,
-        change: impl Fn(&Interrupt, &Actor, Option<&str>, Timestamp) -> Result<Option<(Interrupt, Triage)>, Error>
-        + Send
-        + 'static,
+        change: impl Fn(&Interrupt, &TriagedBy<'_>) -> Result<Option<(Interrupt, Triage)>, Error> + Send + 'static,
     ) -> Result<Interrupt, Error> {
         let unknown = Error::UnknownInterrupt(id.to_owned());
         let id: InterruptId = id.parse().map_err(|_| unknown.clone())?;
-        let owing = self.telling.owed_by(&actor);
+        let (owing, prevents_self_approval) = (self.telling.owed_by(&actor), self.settings.prevent_self_approval);
         let triaged = self.store.transact(About::Interrupt(id), move |tx| {
             let (mut after_commit, now) = (owing.clone(), tx.now());
             let interrupt = tx.interrupt(id)?.ok_or_else(|| unknown.clone())?;
-            let changed = change(&interrupt, &actor, said.as_deref(), now)?;
+            let by = TriagedBy { actor: &actor, said: said.as_deref(), now, prevents_self_approval };
+            let changed = change(&interrupt, &by)?;
             see(tx, &interrupt, &actor, now)?;
             let Some((triaged, triage)) = changed else { return Ok((interrupt.as_of(now), after_commit)) };
             tx.update_outcome(&triaged)?;
