@@ -23,7 +23,7 @@ use crate::store::query::{InterruptQuery, Page, SessionQuery, SessionSearch, Tit
 use crate::store::rows;
 use crate::store::shared::backend::{Backend, Committed};
 use crate::store::shared::changes::Changes;
-use crate::store::shared::database_clock::DatabaseClock;
+use crate::store::shared::database_clock::{ClockNews, DatabaseClock};
 use crate::store::shared::question::{Answer, StoreQuestion};
 use crate::store::shared::servers::ServerId;
 
@@ -154,10 +154,20 @@ async fn keep_linking(inner: Weak<Inner>) {
 
 impl Inner {
     async fn look_at_clock(&self) -> Result<(), Error> {
-        if self.look_once().await? && !self.look_once().await? {
-            tracing::warn!(
+        if self.look_once().await? {
+            self.look_once().await?;
+        }
+        match self.clock.news() {
+            Some(ClockNews::Set) => tracing::warn!(
                 "the database's clock was set, or another database is there: it is as late as that one says"
-            );
+            ),
+            Some(ClockNews::Unsteady { millis, seconds }) => tracing::warn!(
+                millis,
+                seconds,
+                "the database's clock goes faster or slower than this machine's: it is slewed, or one of them is wrong"
+            ),
+            Some(ClockNews::Steady) => tracing::info!("the database's clock goes as this machine's again"),
+            None => {}
         }
         Ok(())
     }

@@ -12,6 +12,30 @@ use crate::store::clock::{Clock, WallClock};
 const LOOKS: usize = 8;
 /// How much two looks that took no time may differ: what they found is rounded.
 const ROUNDED_MILLIS: i64 = 2;
+/// Over how long it is compared how fast both clocks go.
+const PACE: Duration = Duration::from_secs(60);
+/// A clock is steady that is off by less than this part of the time that has passed. Those that are left alone drift apart by
+/// a fifth of it at most; what sets a clock right little by little may go to a hundred times of it.
+const STEADY: i64 = 1000;
+/// A clock was set that went off by more than this part of the time since the look before: none is slewed as fast.
+const SET: i64 = 10;
+
+/// What is told of the database's clock, once for each change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClockNews {
+    /// It was set, or another database is there.
+    Set,
+    /// It goes faster than this machine's, or slower: so many milliseconds ahead of it, or behind where that is below 0, within
+    /// so many seconds. It is slewed, or one of the two is wrong.
+    Unsteady {
+        /// How far.
+        millis: i64,
+        /// Within what.
+        seconds: u64,
+    },
+    /// It goes as this machine's again.
+    Steady,
+}
 
 /// This machine's steady clock, and how far it is from the database's.
 pub struct DatabaseClock {
@@ -32,11 +56,17 @@ struct ClockState {
     doubtful: Option<ClockSample>,
     /// The last time that was told: it goes back only where the database's clock does.
     told: i64,
+    /// With what it is compared how fast the database's clock goes.
+    paced_from: Option<ClockSample>,
+    is_unsteady: bool,
+    news: Option<ClockNews>,
 }
 
 /// A look at the database's clock.
 #[derive(Debug, Clone, Copy)]
 struct ClockSample {
+    /// When it was, by the steady clock.
+    at: Duration,
     took: Duration,
     /// How late it was by the database when the steady clock began, in milliseconds.
     at_origin: i64,
@@ -45,8 +75,54 @@ struct ClockSample {
 impl ClockSample {
     /// Whether one clock can have said both.
     fn agrees_with(&self, other: &Self) -> bool {
-        let most = whole(self.took + other.took).saturating_add(ROUNDED_MILLIS);
-        self.at_origin.saturating_sub(other.at_origin).saturating_abs() <= most
+        self.ahead_of(other).saturating_abs() <= self.doubt(other)
+    }
+
+    /// How many milliseconds the database's clock has gone ahead of this machine's since `other`.
+    fn ahead_of(&self, other: &Self) -> i64 {
+        self.at_origin.saturating_sub(other.at_origin)
+    }
+
+    /// How much of that may be because the looks took their time.
+    fn doubt(&self, other: &Self) -> i64 {
+        whole(self.took + other.took).saturating_add(ROUNDED_MILLIS)
+    }
+
+    /// Whether it is too much to have come little by little since `other`.
+    fn was_set_since(&self, other: &Self) -> bool {
+        let most = whole(self.at.saturating_sub(other.at)) / SET;
+        self.ahead_of(other).saturating_abs() > most.saturating_add(self.doubt(other))
+    }
+}
+
+impl ClockState {
+    /// Compares how fast both clocks go, once that shows through what the looks took.
+    fn pace(&mut self, look: ClockSample) {
+        let Some(from) = self.paced_from else {
+            self.paced_from = Some(look);
+            return;
+        };
+        let passed = look.at.saturating_sub(from.at);
+        if passed < PACE {
+            return;
+        }
+        let (ahead, doubt, most) = (look.ahead_of(&from), look.doubt(&from), whole(passed) / STEADY);
+        let off = ahead.saturating_abs();
+        let is_unsteady = if off.saturating_sub(doubt) > most {
+            true
+        } else if off.saturating_add(doubt) <= most {
+            false
+        } else {
+            if look.took < from.took {
+                self.paced_from = Some(look);
+            }
+            return;
+        };
+        if is_unsteady != self.is_unsteady {
+            let unsteady = ClockNews::Unsteady { millis: ahead, seconds: passed.as_secs() };
+            self.news = Some(if is_unsteady { unsteady } else { ClockNews::Steady });
+        }
+        (self.is_unsteady, self.paced_from) = (is_unsteady, Some(look));
     }
 }
 
@@ -60,7 +136,8 @@ impl DatabaseClock {
     /// On a machine with that steady clock.
     pub fn beside(steady: impl Fn() -> Duration + Send + Sync + 'static) -> Self {
         let before = WallClock.now().millis().saturating_sub(whole(steady()));
-        let state = ClockState { before, looks: Vec::new(), doubtful: None, told: i64::MIN };
+        let (looks, doubtful, told) = (Vec::new(), None, i64::MIN);
+        let state = ClockState { before, looks, doubtful, told, paced_from: None, is_unsteady: false, news: None };
         Self { steady: Box::new(steady), state: Mutex::new(state) }
     }
 
@@ -73,7 +150,8 @@ impl DatabaseClock {
     /// before, and is believed once another look, which is due at once, has found the same.
     pub fn looked(&self, asked: Duration, replied: Duration, millis: i64) -> bool {
         let took = replied.saturating_sub(asked);
-        let look = ClockSample { took, at_origin: millis.saturating_sub(whole(asked + took / 2)) };
+        let at = asked + took / 2;
+        let look = ClockSample { at, took, at_origin: millis.saturating_sub(whole(at)) };
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let doubtful = state.doubtful.take();
         match state.looks.last() {
@@ -85,8 +163,11 @@ impl DatabaseClock {
                 }
                 state.looks.push(look);
             }
-            Some(_) => match doubtful.filter(|doubtful| doubtful.agrees_with(&look)) {
+            Some(last) => match doubtful.filter(|doubtful| doubtful.agrees_with(&look)) {
                 Some(first) => {
+                    if first.was_set_since(last) {
+                        (state.news, state.paced_from) = (Some(ClockNews::Set), None);
+                    }
                     state.looks = vec![first, look];
                     state.told = i64::MIN;
                 }
@@ -100,7 +181,13 @@ impl DatabaseClock {
                 state.told = i64::MIN;
             }
         }
+        state.pace(look);
         false
+    }
+
+    /// What is to be told since this was asked last.
+    pub fn news(&self) -> Option<ClockNews> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).news.take()
     }
 }
 
@@ -164,6 +251,14 @@ mod tests {
             let said = self.database_now();
             self.pass(took / 2);
             self.clock.looked(asked, self.clock.moment(), said)
+        }
+
+        /// A look, and another one where it is doubtful; what is to be told then.
+        fn follow(&self, took: u64) -> Option<ClockNews> {
+            if self.look(took) {
+                self.look(took);
+            }
+            self.clock.news()
         }
 
         fn database_now(&self) -> i64 {
@@ -232,15 +327,58 @@ mod tests {
     }
 
     #[test]
-    fn clocks_that_drift_apart_are_followed() {
+    fn clocks_that_drift_apart_are_followed_and_nothing_is_told() {
         let mut machine = Machine::new();
         for _ in 0..100 {
-            if machine.look(2) {
-                machine.look(2);
-            }
+            assert_eq!(machine.follow(2), None);
             assert!(machine.ahead().abs() <= 20, "{}", machine.ahead());
             machine.pass(10_000);
             machine.database += 5;
         }
+    }
+
+    #[test]
+    fn a_clock_that_was_set_is_told_once() {
+        for step in [HOUR, -HOUR, 2_000, -2_000] {
+            let mut machine = Machine::new();
+            let mut told = Vec::new();
+            for look in 0..100 {
+                machine.database += if look == 50 { step } else { 0 };
+                told.extend(machine.follow(4));
+                machine.pass(10_000);
+            }
+            assert_eq!(told, [ClockNews::Set], "{step}");
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_slewed_is_told_when_it_begins_and_when_it_is_over() {
+        // Whether the looks show it at once or take too long for that.
+        for (took, each) in [(0, 20), (4, -100), (4, 800), (200, 100), (200, -800)] {
+            let mut machine = Machine::new();
+            let mut told = Vec::new();
+            for look in 0..300 {
+                machine.database += if (100..200).contains(&look) { each } else { 0 };
+                told.extend(machine.follow(took).map(|news| (look, news)));
+                machine.pass(10_000);
+            }
+            let [(began, ClockNews::Unsteady { millis, seconds }), (over, ClockNews::Steady)] = told[..] else {
+                panic!("{took} {each}: {told:?}")
+            };
+            assert!((100..=112).contains(&began) && (200..=280).contains(&over), "{took} {each}: {told:?}");
+            assert!(millis.signum() == each.signum() && (60..=400).contains(&seconds), "{took} {each}: {told:?}");
+        }
+    }
+
+    #[test]
+    fn a_look_that_took_long_does_not_end_what_is_told() {
+        let mut machine = Machine::new();
+        let mut told = Vec::new();
+        for look in 0..100 {
+            machine.database += 100;
+            told.extend(machine.follow(if look % 7 == 6 { 3_000 } else { 4 }));
+            machine.pass(10_000);
+        }
+        assert!(matches!(told[..], [ClockNews::Unsteady { .. }]), "{told:?}");
     }
 }
