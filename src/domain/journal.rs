@@ -97,7 +97,7 @@ pub enum Entry {
         /// There were rules then: calls of tools that need no approval ask too, since a rule may say otherwise.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         policy: bool,
-        /// What turns before it did that nobody took up again: its models are told.
+        /// What turns before it did that came to no answer: its models are told.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         abandoned: Option<Box<Abandoned>>,
         /// The span that it is a part of (`traceparent` of W3C's Trace Context), where the request named one.

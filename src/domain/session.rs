@@ -187,7 +187,7 @@ pub struct Session {
     pub grants: Vec<Grant>,
     /// Whom to tell of what happens to it.
     pub webhook: Option<Webhook>,
-    /// What turns did that nobody took up again, until one that was told of it ends: then the conversation has it.
+    /// What turns did that came to no answer, until one that was told of it ends: then the conversation has it.
     pub abandoned: Option<Box<Abandoned>>,
 }
 
@@ -255,6 +255,8 @@ pub enum Event {
 /// does it. That a turn has begun or is open again is no effect: whoever lets it happen claims it, or puts it in line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
+    /// This turn came to no answer, and nobody takes it up again: what it did is told to the next one.
+    TellNext(TurnId),
     /// Nobody takes this suspended turn up again: it ends.
     AbandonTurn(TurnId),
     /// These interrupts lost their turn: they become `cancelled`.
@@ -265,10 +267,10 @@ pub enum Effect {
 }
 
 impl Effect {
-    /// The suspended turn that ends by it.
-    pub fn abandoned(&self) -> Option<TurnId> {
+    /// The turn of which it is to be told what it did.
+    pub fn told_of(&self) -> Option<TurnId> {
         match self {
-            Self::AbandonTurn(turn) => Some(*turn),
+            Self::TellNext(turn) => Some(*turn),
             _ => None,
         }
     }
@@ -367,8 +369,7 @@ impl Session {
                     return Err(Error::SessionBusy(before));
                 }
                 if let Some(abandoned) = self.retry() {
-                    effects.push(Effect::AbandonTurn(abandoned.turn));
-                    cancel(&abandoned.pending, &mut effects);
+                    abandon(abandoned, &mut effects);
                 }
                 next.phase = Phase::Running { turn };
                 // What code granted ended with the turn before.
@@ -393,6 +394,7 @@ impl Session {
             }
             Event::TurnFailed { turn, failure } => {
                 self.require_open(turn)?;
+                effects.push(Effect::TellNext(turn));
                 cancel(self.pending(), &mut effects);
                 next.phase = Phase::Error { failure, retry: None };
             }
@@ -407,8 +409,7 @@ impl Session {
             }
             Event::TurnGivenUp { turn, failure } => {
                 let retry = self.retry().filter(|retry| retry.turn == turn).ok_or(Error::NothingToRetry)?;
-                effects.push(Effect::AbandonTurn(turn));
-                cancel(&retry.pending, &mut effects);
+                abandon(retry, &mut effects);
                 next.phase = Phase::Error { failure, retry: None };
                 effects.push(Effect::Announce(Status::Error));
             }
@@ -436,6 +437,11 @@ impl Session {
 /// The phase of a session whose open turn asks `pending`.
 fn open(turn: TurnId, pending: Vec<InterruptId>) -> Phase {
     if pending.is_empty() { Phase::Running { turn } } else { Phase::Interrupted { turn, pending } }
+}
+
+fn abandon(suspended: &Retry, effects: &mut Vec<Effect>) {
+    effects.extend([Effect::TellNext(suspended.turn), Effect::AbandonTurn(suspended.turn)]);
+    cancel(&suspended.pending, effects);
 }
 
 fn cancel(pending: &[InterruptId], effects: &mut Vec<Effect>) {

@@ -1,4 +1,4 @@
-"""What turns did that nobody took up again, as messages: the user's, the model's calls, and what came of each.
+"""What turns did that came to no answer, as messages: the user's, the model's calls, and what came of each.
 
 The turn that comes after them has it in its `start` entry (`abandoned` in docs/worker-protocol.md), so that a replay
 reads the same. It is told in the order in which it happened and in the form of any conversation: providers accept that,

@@ -241,7 +241,7 @@ class ReActAgent(Participant, DeclaringAgent, Generic[OutputT]):
 
     async def run_turn(self, message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
         """Answer one message: the final assistant message, and the state with this turn appended. What turns before it
-        did that nobody took up again is told first, and becomes part of the state.
+        did that came to no answer is told first, and becomes part of the state.
 
         Whoever had the conversation at the end of `state` goes on with it, where handoffs lead there from this agent.
 

@@ -173,7 +173,7 @@ class Turn:
         self.watcher: TurnWatcher | None = None
         """Who is told what happens in it: see ``hitl.turn.watching``."""
         self.abandoned: dict[str, Any] | None = journal[0].get("abandoned") if journal else None
-        """What turns before it did that nobody took up again: see ``hitl.agents.abandoned``."""
+        """What turns before it did that came to no answer: see ``hitl.agents.abandoned``."""
 
     # -- where code runs ------------------------------------------------------------------------------------------
 

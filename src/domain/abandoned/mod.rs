@@ -98,7 +98,7 @@ enum Settled<'j> {
     Expired,
 }
 
-/// What is known after a turn about `message` with this journal was given up; `before` is what was known before it.
+/// What is known after a turn about `message` with this journal came to no answer; `before` is what was known before it.
 /// `None` where nothing was done.
 pub fn known(before: Option<&Abandoned>, message: &ChatMessage, journal: &[RecordedEntry]) -> Option<Abandoned> {
     Abandoned::with(before, message, replies(journal))

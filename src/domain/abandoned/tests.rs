@@ -1,4 +1,4 @@
-//! What is told of a turn that nobody took up again, by what its journal holds.
+//! What is told of a turn that came to no answer, by what its journal holds.
 
 use serde_json::{Value, json};
 use uuid::Uuid;

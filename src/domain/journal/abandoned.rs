@@ -1,5 +1,6 @@
-//! What turns did that nobody took up again. The conversation does not have it, since a turn that came to no end leaves
-//! the messages as they were: so the turn after it is told, in its `start`, and a replay of that turn reads it there.
+//! What turns did that came to no answer: they were given up, failed or were cancelled. The conversation does not have it,
+//! since such a turn leaves the messages as they were: so the turn after it is told, in its `start`, and a replay of that
+//! turn reads it there.
 //!
 //! It is bounded: long texts are shortened, and what is oldest is left out first. Of images and files the addresses are
 //! kept, and the names and types: their bytes would be told to every later turn of the session.
@@ -20,7 +21,7 @@ pub const MOST: usize = 32 * 1024;
 /// The longest of one thing where a single message of a model has so many calls that it would be more than [`MOST`].
 const SHORT: usize = 256;
 
-/// What turns did that nobody took up again.
+/// What turns did that came to no answer.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Abandoned {
     /// The turns that did something, oldest first.
@@ -111,7 +112,7 @@ pub enum CallOutcome {
 }
 
 impl Abandoned {
-    /// What is known after a turn about `message`, which did this, was given up; `before` is what was known before it.
+    /// What is known after a turn about `message`, which did this, came to no answer; `before` is what was known before it.
     /// `None` where nothing was done.
     pub fn with(before: Option<&Self>, message: &ChatMessage, replies: Vec<AbandonedReply>) -> Option<Self> {
         let mut all = before.cloned().unwrap_or_default();

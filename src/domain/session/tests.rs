@@ -105,7 +105,7 @@ fn an_end_withdraws_what_is_still_asked() {
     let (session, effects) = after([message(1), opened(1, 1), opened(1, 2), failed(1)]);
     assert_eq!(session.phase, Phase::Error { failure: Failure::cancelled(), retry: None });
     assert_eq!(session.total_messages, 0);
-    assert_eq!(effects, vec![cancelled, Effect::Announce(Status::Error)]);
+    assert_eq!(effects, vec![Effect::TellNext(turn(1)), cancelled, Effect::Announce(Status::Error)]);
 }
 
 #[test]
@@ -140,7 +140,7 @@ fn a_message_abandons_the_suspended_turn() {
     let (session, effects) = after([message(1), opened(1, 1), suspended(1), message(2)]);
     assert_eq!(session.phase, Phase::Running { turn: turn(2) });
     let (abandoned, cancelled) = (Effect::AbandonTurn(turn(1)), Effect::CancelInterrupts(vec![interrupt(1)]));
-    assert_eq!(effects, vec![abandoned, cancelled, Effect::Announce(Status::Running)]);
+    assert_eq!(effects, vec![Effect::TellNext(turn(1)), abandoned, cancelled, Effect::Announce(Status::Running)]);
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_suspended_turn_that_is_given_up_ends_and_the_session_says_why() {
     let text = "Turn cancelled: nobody retried it for 60 s after: Worker process exited unexpectedly";
     assert_eq!(session.phase, Phase::Error { failure: Failure::new("turn_cancelled", text), retry: None });
     let (abandoned, cancelled) = (Effect::AbandonTurn(turn(1)), Effect::CancelInterrupts(vec![interrupt(1)]));
-    assert_eq!(effects, vec![abandoned, cancelled, Effect::Announce(Status::Error)]);
+    assert_eq!(effects, vec![Effect::TellNext(turn(1)), abandoned, cancelled, Effect::Announce(Status::Error)]);
 }
 
 #[test]
@@ -264,6 +264,14 @@ proptest! {
                 let taken_up = matches!(event, Event::TurnReopened { .. });
                 prop_assert!(abandoned != taken_up);
             }
+
+            // Of a turn that is over without an answer the next one is told, and of no other.
+            let unanswered = match event {
+                Event::MessageReceived { .. } => before.retry().map(|retry| retry.turn),
+                Event::TurnFailed { turn, .. } | Event::TurnGivenUp { turn, .. } => Some(turn),
+                _ => None,
+            };
+            prop_assert_eq!(effects.iter().find_map(Effect::told_of), unanswered);
 
             // Nobody is forgotten: an interrupt leaves the list by being closed, or is cancelled with its turn.
             let cancelled: Vec<InterruptId> = effects.iter().flat_map(|effect| match effect {

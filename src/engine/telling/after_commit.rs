@@ -86,13 +86,20 @@ impl AfterCommit {
     ) -> Result<Session, Error> {
         let turn = session.turn();
         let (mut next, effects) = session.transition(event, now)?;
-        if let Some(abandoned) = effects.iter().find_map(Effect::abandoned) {
-            next.abandoned = left_by(tx, &next, abandoned)?;
+        if let Some(over) = effects.iter().find_map(Effect::told_of) {
+            match left_by(tx, &next, over) {
+                // Whoever mends the store finds a suspended one as it was; one that is open has to come to an end.
+                Err(why @ Error::Unreadable(_)) if turn == Some(over) => {
+                    tracing::error!(session = %next.id, turn = %over, error = %why, "what a turn did is not told to the next one");
+                }
+                left => next.abandoned = left?,
+            }
         }
         tx.update_session(&next)?;
         self.woken.push(next.id);
         for effect in effects {
             match effect {
+                Effect::TellNext(_) => {} // it is in the session that was written
                 Effect::AbandonTurn(turn) => tx.abandon_turn(turn, now)?,
                 Effect::CancelInterrupts(ids) => {
                     for id in ids {
@@ -210,7 +217,7 @@ impl AfterCommit {
     }
 }
 
-/// What is known of turns that nobody takes up again, once `turn` of the session is one of them.
+/// What is known of turns that came to no answer, once `turn` of the session is one of them.
 fn left_by(tx: &dyn Transaction, session: &Session, turn: TurnId) -> Result<Option<Box<Abandoned>>, Error> {
     let Some(row) = tx.turn(turn)? else { return Ok(session.abandoned.clone()) };
     let journal = tx.journal(turn)?;

@@ -1,4 +1,4 @@
-//! What turns did that nobody took up again: told to the next turn, whatever comes between.
+//! What turns did that came to no answer: told to the next turn, whatever comes between.
 
 use serde_json::json;
 
@@ -15,6 +15,9 @@ use crate::store::contract::fixture::Fixture;
 
 crate::store::contract::for_each_store!(
     a_message_instead_of_a_retry_tells_the_new_turn,
+    a_turn_that_failed_tells_the_next_one,
+    a_turn_that_was_cancelled_tells_the_next_one,
+    a_turn_that_was_parked_untold_goes_on_untold,
     a_turn_that_ends_is_the_last_that_is_told,
     a_turn_that_fails_hands_on_what_it_was_told,
     after_suspended_ttl_nothing_can_be_retried_and_nothing_is_lost,
@@ -45,10 +48,14 @@ async fn paid_and_suspended(world: &World) -> TurnOrder {
 }
 
 async fn suspend_paid(world: &World, order: &TurnOrder) {
+    pay(world, order).await;
+    suspend(world, order).await;
+}
+
+async fn pay(world: &World, order: &TurnOrder) {
     let call = json!({"id": "c1", "type": "function", "function": {"name": "pay", "arguments": "{}"}});
     let reply = json!({"message": {"role": "assistant", "tool_calls": [call]}});
     world.append(order, vec![step("0#1", "model", reply), step("0.0#1", "tool", json!("paid"))]).await.unwrap();
-    suspend(world, order).await;
 }
 
 async fn suspend(world: &World, order: &TurnOrder) {
@@ -85,6 +92,46 @@ async fn a_message_instead_of_a_retry_tells_the_new_turn(fixture: Fixture) {
     // Over a restart, too.
     let world = world.crash().await;
     assert_eq!(outcomes(told(&world, first.session).await.1), [paid(), paid()]);
+}
+
+async fn a_turn_that_failed_tells_the_next_one(fixture: Fixture) {
+    let world = World::new(fixture, settings()).await;
+    let first = world.begin().await;
+    pay(&world, &first).await;
+    world.engine.turn_failed(first.turn, first.epoch, Failure::new("agent_error", "ValueError: no")).await.unwrap();
+    let (second, abandoned) = told(&world, first.session).await;
+    let turn = abandoned.clone().unwrap().turns.remove(0);
+    assert_eq!((turn.message, outcomes(abandoned)), (message("go"), vec![paid()]));
+    pay(&world, &second).await;
+    world.engine.turn_failed(second.turn, second.epoch, Failure::timed_out()).await.unwrap();
+    // Over a restart, too, and once the journals are gone.
+    let world = world.crash_into(impatient(), runtime()).await;
+    while !world.journal(second.turn).await.is_empty() {
+        world.engine.sweep().await.unwrap();
+    }
+    assert_eq!(outcomes(told(&world, first.session).await.1), [paid(), paid()]);
+}
+
+async fn a_turn_that_was_cancelled_tells_the_next_one(fixture: Fixture) {
+    let world = World::new(fixture, settings()).await;
+    let first = world.begin().await;
+    pay(&world, &first).await;
+    world.ask(&first, 1).await;
+    world.engine.cancel(first.session, Actor::anyone()).await.unwrap();
+    assert_eq!(outcomes(told(&world, first.session).await.1), [paid()]);
+}
+
+/// What a turn is told is in its journal from its first entry on, and nothing that is known later is added.
+async fn a_turn_that_was_parked_untold_goes_on_untold(fixture: Fixture) {
+    let world = World::new(fixture, settings()).await;
+    let order = world.begin().await;
+    pay(&world, &order).await;
+    let begun = world.journal(order.turn).await;
+    let world = world.crash().await;
+    let again = world.order().await;
+    assert_eq!((again.turn, world.journal(order.turn).await), (order.turn, begun));
+    let Some(Entry::Start { abandoned, .. }) = again.journal.first().map(|first| &first.entry) else { panic!() };
+    assert_eq!(*abandoned, None);
 }
 
 async fn a_turn_that_ends_is_the_last_that_is_told(fixture: Fixture) {

@@ -140,6 +140,17 @@ async fn what_is_due_stays_due_where_something_else_cannot_be_read() {
     assert_eq!(it.world.store_next_due().await, None);
 }
 
+#[tokio::test]
+async fn a_turn_that_cannot_be_read_is_cancelled_and_tells_nothing() {
+    let it = Spoiled::new().await;
+    let order = it.world.begin().await;
+    it.world.append(&order, vec![step("x")]).await.unwrap();
+    it.spoil(order.turn).await;
+    it.world.engine.cancel(order.session, Actor::anyone()).await.unwrap();
+    let ended = it.world.state(order.session).await;
+    assert_eq!((ended.turn(), ended.abandoned), (None, None));
+}
+
 impl Spoiled {
     async fn suspended(&self) -> TurnOrder {
         let order = self.world.begin().await;

@@ -37,7 +37,7 @@ use crate::store::sqlite::SqliteStore;
 use crate::store::upkeep::{LocalStore, Upkeep};
 use crate::store::{Reader, Store, StoreExt, Transaction};
 
-/// What a turn did that nobody took up again.
+/// What a turn did that came to no answer.
 pub fn abandoned() -> Abandoned {
     let call = json!({"id": "call_1", "name": "pay", "arguments": "{}", "outcome": {"value": "paid"}});
     let turns = json!([{"message": {"role": "user", "content": "pay"}, "replies": [{"calls": [call]}]}]);

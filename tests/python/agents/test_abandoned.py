@@ -1,4 +1,4 @@
-"""What turns did that nobody took up again, as the messages that a model is told of it."""
+"""What turns did that came to no answer, as the messages that a model is told of it."""
 
 from __future__ import annotations
 

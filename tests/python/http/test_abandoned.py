@@ -1,4 +1,4 @@
-"""A message instead of a retry, to a server: what the abandoned turn did is told, over SIGKILL too."""
+"""A message after a turn that came to no answer, to a server: what that did is told, over SIGKILL too."""
 
 from __future__ import annotations
 
@@ -81,6 +81,29 @@ def test_the_model_is_told_and_the_messages_of_the_session_have_it(
     assert messages[1]["tool_calls"][0]["function"] == {"name": "pay", "arguments": '{"cents": 5}'}
     kept = ok(api.get(f"/sessions/{session_id}/messages"))
     assert contents(kept) == [*TOLD, ("user", "did you?"), ("assistant", "yes")]
+    assert paid(tmp_path) == ["5"]
+
+
+@pytest.mark.parametrize("end", ["agent_error", "turn_cancelled"])
+def test_what_a_turn_did_that_failed_or_was_cancelled_is_told(
+    start: Start, provider: ChatCompletionsServer, tmp_path: Path, end: str
+) -> None:
+    api = start().api
+    refusal = Failure(400, "no")
+    provider.replies = [PAY, refusal if end == "agent_error" else (silence := Silence())]
+    session_id = api.create()
+    asked = api.settled(session_id, "pay", 1)["interrupts"][0]["interrupt_id"]
+    ok(api.resume(session_id, asked, {"approved": True}))
+    if end == "turn_cancelled":
+        eventually(lambda: len(provider.received), 2)
+        ok(api.post(f"/sessions/{session_id}/cancel"))
+        silence.over.set()
+    assert api.wait(session_id)["error_code"] == end
+    assert ok(api.get(f"/sessions/{session_id}/messages")) == []
+    provider.replies = [Reply("yes")]
+    assert api.send(session_id, "did you?").status_code == 202
+    assert api.wait(session_id)["response"]["content"] == "yes"
+    assert contents(asked_for(provider, "did you?")[0]) == [*TOLD, ("user", "did you?")]
     assert paid(tmp_path) == ["5"]
 
 

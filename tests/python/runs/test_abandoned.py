@@ -1,4 +1,4 @@
-"""A message instead of a retry: the model is told what the abandoned turn did, over the real `openai` package."""
+"""After a turn that came to no answer: the model is told what it did, over the real `openai` package."""
 
 from __future__ import annotations
 
@@ -87,6 +87,22 @@ async def test_the_next_turn_s_model_is_told_and_the_conversation_has_it_from_th
     await hitl.run(agent, "sure?", store=store, session="s")
     more = [{"role": "assistant", "content": "yes"}, {"role": "user", "content": "sure?"}]
     assert said(server) == [*PAID, {"role": "user", "content": "did you?"}, *more]
+
+
+async def test_what_a_turn_did_that_failed_is_told_too(
+    server: ChatCompletionsServer, client: OpenAIChatClient, store: Store
+) -> None:
+    agent = paying(client, paid := [])
+    server.replies = [PAY, Failure(400, "no")]
+    paused = await hitl.run(agent, "pay it", store=store, session="s")
+    assert paused.state is not None
+    failed = await hitl.run(agent, paused.state.approve(paused.interrupts[0]), store=store)
+    assert (failed.error_code, failed.state, failed.messages) == ("agent_error", None, [])
+    server.replies = [Reply("yes")]
+    done = await hitl.run(agent, "did you?", store=store, session="s")
+    assert said(server) == [*PAID, {"role": "user", "content": "did you?"}]
+    assert [message.content for message in done.messages] == ["pay it", None, "paid 5", "did you?", "yes"]
+    assert paid == [5]
 
 
 async def test_what_was_rejected_is_told_as_rejected(
