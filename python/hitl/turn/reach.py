@@ -60,7 +60,7 @@ class Reach:
         reached: dict[int, Any] = {id(root): root for root in self._roots}
         open_ends = deque(self._roots)
         while open_ends:
-            for found in _referents(open_ends.popleft()):
+            for found in referents(open_ends.popleft()):
                 if id(found) in reached or self._is_end(found):
                     continue
                 if len(reached) == _MOST_OBJECTS:
@@ -76,7 +76,8 @@ class Reach:
         return found in self._tasks if isinstance(found, asyncio.Task) else is_ours(found)
 
 
-def _referents(holder: Any) -> Iterable[Any]:
+def referents(holder: Any) -> Iterable[Any]:
+    """What an object leads to."""
     if isinstance(holder, FunctionType):  # not its globals: everything leads to those
         return (*(holder.__closure__ or ()), *(holder.__defaults__ or ()), *(holder.__kwdefaults__ or {}).values())
     if isinstance(holder, weakref.ref):

@@ -13,20 +13,20 @@ it cannot be told it counts as outside: a turn that is parked although it is at 
 from __future__ import annotations
 
 import asyncio
-import gc
 import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
-from types import AsyncGeneratorType, CodeType, CoroutineType, FrameType, GeneratorType
+from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from hitl.turn.places import AnyTurn
 from hitl.turn.reach import Reach
 from hitl.turn.schedule import AwaitedFuture, NumberedFuture
+from hitl.turn.sharing import is_shared
+from hitl.turn.suspended import awaiting_frame, frames
 
-_SUSPENDED = (CoroutineType, GeneratorType, AsyncGeneratorType)
 _PRIMITIVES = (asyncio.Queue, asyncio.Event, asyncio.Lock, asyncio.Condition, asyncio.Semaphore)
 # Where those keep the futures that wait for them.
 _WAITERS = ("_getters", "_putters", "_waiters")
@@ -75,7 +75,7 @@ def waits_of(turn: AnyTurn) -> Waits:
             continue
         if sorting is None:
             sorting = _Sorting(turn)
-        what = sorting.sort(awaited, _awaiting_frame(task))
+        what = sorting.sort(awaited, awaiting_frame(task))
         if what is not None:
             waits = found.between_steps if place.step is None else found.in_bodies
             waits.append(Wait(what, place.path, where(task)))
@@ -122,7 +122,8 @@ class _Sorting:
         return self._sort_bare(awaited)
 
     def _sort_primitive(self, awaited: Any, frame: FrameType) -> str | None:
-        if self._outside.leads_to(awaited, frame.f_locals.get("self")):
+        primitive = frame.f_locals.get("self")
+        if self._outside.leads_to(awaited, primitive) or is_shared(self._turn, primitive):
             return "something unknown"
         self.is_inferred = True
         return None
@@ -258,32 +259,10 @@ def _is_waiter(awaited: Any, frame: FrameType) -> bool:
     return any(awaited in (getattr(primitive, waiters, None) or ()) for waiters in _WAITERS)
 
 
-def _frames(task: asyncio.Task[Any]) -> Iterator[FrameType]:
-    """The frames of a suspended task, from its coroutine to what it awaits in the end."""
-    awaiting: Any = task.get_coro()
-    while awaiting is not None and not asyncio.isfuture(awaiting):
-        for prefix in ("cr", "gi", "ag"):
-            frame = getattr(awaiting, f"{prefix}_frame", None)
-            if frame is not None:
-                yield frame
-                awaiting = getattr(awaiting, "gi_yieldfrom" if prefix == "gi" else f"{prefix}_await")
-                break
-        else:
-            # What `__await__` of a coroutine returns, and a step of an asynchronous generator, show nothing of it.
-            awaiting = next((inner for inner in gc.get_referents(awaiting) if isinstance(inner, _SUSPENDED)), None)
-
-
-def _awaiting_frame(task: asyncio.Task[Any]) -> FrameType | None:
-    frame = None
-    for frame in _frames(task):  # noqa: B007 - the last one
-        pass
-    return frame
-
-
 def where(task: asyncio.Task[Any]) -> str | None:
     """``file.py:12`` where a task waits: the innermost line of its own code that is not a library's."""
     found: FrameType | None = None
-    for frame in _frames(task):
+    for frame in frames(task):
         if "site-packages" not in frame.f_code.co_filename:
             module = str(frame.f_globals.get("__name__", ""))
             if module.partition(".")[0] not in ("asyncio", "hitl"):

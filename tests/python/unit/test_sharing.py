@@ -1,0 +1,170 @@
+"""hitl/turn/sharing.py: a lock, a queue or an event that other turns of the loop use as well."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+import anyio
+import pytest
+
+from hitl import interrupt, step
+from tests.python.support.local import PENDING, LocalTurn
+from tests.python.unit.conditions import LONG, rounds, until, until_waiting
+from tests.python.unit.peers import ask
+
+pytestmark = pytest.mark.on_every_loop
+
+LOCKS: dict[str, Callable[[], Any]] = {
+    "Lock": asyncio.Lock,
+    "Semaphore": lambda: asyncio.Semaphore(1),
+    "Condition": asyncio.Condition,
+    "Lock of anyio": anyio.Lock,
+    "Semaphore of anyio": lambda: anyio.Semaphore(1),
+}
+shared: dict[str, Any] = {}
+"""As at the top of an agent's module."""
+
+
+async def enters() -> None:
+    async with shared["lock"]:
+        await ask()
+
+
+async def acquires() -> None:
+    lock = shared["lock"]
+    await lock.acquire()
+    try:
+        await ask()
+    finally:
+        lock.release()
+
+
+@asynccontextmanager
+async def alone() -> AsyncIterator[None]:
+    async with shared["lock"]:
+        yield
+
+
+async def enters_what_enters() -> None:
+    async with alone():
+        await ask()
+
+
+async def enters_by_a_stack() -> None:
+    async with AsyncExitStack() as stack:
+        await stack.enter_async_context(shared["lock"])
+        await ask()
+
+
+async def waits_for_the_lock() -> None:
+    async with shared["lock"]:
+        pass
+
+
+async def ask_twice() -> None:
+    await interrupt({"type": "first"})
+    await ask()
+
+
+async def asks_and_waits() -> None:
+    await asyncio.gather(ask(), waits_for_the_lock())
+
+
+def turn(name: str, **options: Any) -> LocalTurn:
+    return LocalTurn(lambda _: PENDING, turn_id=name, **options)
+
+
+async def finish(local: LocalTurn, task: asyncio.Task[Any]) -> None:
+    for question in local.port.interrupts:
+        question.give(1)
+    await asyncio.wait_for(task, LONG)
+    await local.end()
+
+
+@pytest.mark.parametrize("holds", [enters, acquires, enters_what_enters, enters_by_a_stack])
+@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
+async def test_who_waits_for_a_lock_of_another_turn_does_not_pause(lock: Callable[[], Any], holds: Any) -> None:
+    shared["lock"] = lock()
+    holder, other = turn("holder"), turn("other")
+    holding = holder.start(holds)
+    await until_waiting(holder)
+    waiting = other.start(asks_and_waits)
+    await until(lambda: other.port.interrupts)
+    await rounds()
+    assert other.port.waits == 0
+    await finish(holder, holding)
+    await until_waiting(other)
+    await finish(other, waiting)
+
+
+@pytest.mark.parametrize("holds", [enters, enters_what_enters, enters_by_a_stack])
+@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
+async def test_who_waits_for_a_lock_of_its_own_turn_pauses_whoever_waits_for_it_too(
+    lock: Callable[[], Any], holds: Any
+) -> None:
+    shared["lock"] = lock()
+
+    async def agent() -> None:
+        await asyncio.gather(holds(), waits_for_the_lock(), ask_twice())
+
+    local, other = turn("own"), turn("other")
+    task = local.start(agent)
+    await until_waiting(local)
+    waiting = other.start(waits_for_the_lock)
+    await rounds()
+    waits = local.port.waits
+    next(asked for asked in local.port.interrupts if asked.request["type"] == "first").give(1)
+    await until_waiting(local, waits + 1)
+    await finish(local, task)
+    await asyncio.wait_for(waiting, LONG)
+    await other.end()
+
+
+@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
+async def test_a_replay_waits_for_a_lock_of_another_turn(
+    lock: Callable[[], Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("hitl.turn.replaying._GRACE_SECONDS", 0.0)
+
+    async def agent() -> Any:
+        async with shared["lock"]:
+            await step(asyncio.sleep, 0)
+        return await interrupt({"type": "q"})
+
+    shared["lock"] = lock()
+    first = turn("parked")
+    first.start(agent)
+    await until_waiting(first)
+    journal = first.port.journal
+    await first.end()
+
+    holder, again = turn("holder"), turn("parked", journal=journal)
+    holding = holder.start(enters)
+    await until_waiting(holder)
+    task = again.start(agent)
+    await rounds()
+    assert not again.turn.failure.done(), again.turn.failure.result()
+    await finish(holder, holding)
+    await until_waiting(again)
+    again.port.interrupts[0].give(7)
+    assert await asyncio.wait_for(task, LONG) == 7
+    await again.end()
+
+
+async def test_a_queue_that_another_turn_fills_is_waited_for() -> None:
+    queue: asyncio.Queue[Any] = asyncio.Queue()
+
+    async def fills() -> None:
+        await queue.put(await ask())
+
+    other, local = turn("other"), turn("local")
+    filling = other.start(fills)
+    await until_waiting(other)
+    task = local.start(lambda: asyncio.gather(ask(), queue.get()))
+    await until(lambda: local.port.interrupts)
+    await rounds()
+    assert local.port.waits == 0
+    await finish(other, filling)
+    await until_waiting(local)
+    await finish(local, task)
