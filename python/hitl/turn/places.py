@@ -116,6 +116,9 @@ class AnyTurn(Protocol):
     """A ``hitl.turn.watching.TurnWatcher``, or None: that module is above this one."""
 
     @property
+    def resources(self) -> Any: ...
+
+    @property
     def order(self) -> AnyOrder: ...
 
     @property

@@ -152,11 +152,43 @@ async def test_a_replay_waits_for_a_lock_of_another_turn(
     await again.end()
 
 
+class Counter:
+    """An agent with a lock of its own, which all of its turns share."""
+
+    def __init__(self) -> None:
+        self.lock = asyncio.Lock()
+
+    async def holds(self) -> None:
+        async with self.lock:
+            await ask()
+
+    async def asks_and_waits(self) -> None:
+        await asyncio.gather(ask(), self.waits())
+
+    async def waits(self) -> None:
+        async with self.lock:
+            pass
+
+
+async def test_a_lock_of_the_agent_itself_is_shared_too() -> None:
+    counter = Counter()
+    holder, other = turn("holder"), turn("other")
+    holding = holder.start(counter.holds)
+    await until_waiting(holder)
+    waiting = other.start(counter.asks_and_waits)
+    await until(lambda: other.port.interrupts)
+    await rounds()
+    assert other.port.waits == 0
+    await finish(holder, holding)
+    await until_waiting(other)
+    await finish(other, waiting)
+
+
 async def test_a_queue_that_another_turn_fills_is_waited_for() -> None:
-    queue: asyncio.Queue[Any] = asyncio.Queue()
+    queue = shared["queue"] = asyncio.Queue()
 
     async def fills() -> None:
-        await queue.put(await ask())
+        await shared["queue"].put(await ask())
 
     other, local = turn("other"), turn("local")
     filling = other.start(fills)
