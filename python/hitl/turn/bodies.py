@@ -83,7 +83,7 @@ def run_again(
     if source is not None and not source.is_open:
         _begin_open(turn, scope, step, source, partial(run_again, turn, scope, step, start, source))
         return
-    scope.ordered = True
+    turn.order.run_again(scope)
     start()
 
 

@@ -106,6 +106,8 @@ class Order:
     def convert(self, scope: StepScope) -> None:
         """A free body makes its first hitl call, in the callback that runs at this moment."""
         scope.ordered = True
+        moment = self.schedule.moment
+        scope.clock = max(scope.clock, self.schedule.time() if moment is None else moment)
         self.count += scope.pending
         self.records.marks.extend({"after": after, "task": path} for after, path in scope.fired)
         if self.schedule.running is not self:
@@ -240,6 +242,16 @@ class Order:
     def passes(self, at: int) -> None:
         """The turn's clock comes to that time (ms since 1970)."""
         self.now = max(self.now, self._clock(at))
+
+    def run_again(self, scope: StepScope) -> None:
+        """A body that asked for something when it ran before begins from its top: ordered, at the time of the first
+        entry inside of it. How long it had waited for its resources by then, and worked, no entry tells."""
+        scope.ordered = True
+        for entry in self._journal:
+            path: str = entry["step"]["path"] if "step" in entry else entry.get("path", "")
+            if path.startswith(f"{scope.path}/"):
+                scope.clock = max(scope.clock, self._clock(entry["at"]))
+                return
 
     def _where(self, path: str) -> str | None:
         return next((where(task) for task, place in self.turn.tasks.items() if place.path == path), None)
@@ -412,14 +424,14 @@ class Order:
             place.is_ordered and not is_ours
         ):  # set by a callback of a socket: not the turn's, but what it fires wakes it
             return self.schedule.call_at(when, callback, *args, context=context)
-        delay = when - (self.now if is_ours else self.schedule.moment or self.schedule.time())
+        delay = when - (self.schedule.now_in(self) if is_ours else self.schedule.moment or self.schedule.time())
         if delay <= 0:
             return self.loop.call_soon(callback, *args, context=context)
         timer = Timer(self, place, when, delay, callback, args, context)
         self.timers[timer.path] = timer
         if place.is_ordered and self._replaying is not None:
             self._replaying.matcher.arm(timer.path)
-            timer.deadline = self.now + delay
+            timer.deadline = when
         else:
             timer.arm()
         return timer

@@ -157,6 +157,7 @@ class StepScope:
         "asked",
         "attempt",
         "calls",
+        "clock",
         "done",
         "error",
         "fired",
@@ -202,6 +203,9 @@ class StepScope:
         """Callbacks of the free body that are scheduled and have not run."""
         self.fired: list[tuple[int, str]] = []
         """Timers that fired while it was free, each with the entry that was delivered last: a re-run has to know."""
+        self.clock: float = 0.0 if outer is None else outer.clock
+        """It is no earlier than this in the body, on the scale of the loop's clock: what it did before it became
+        ordered took time, of which the turn was told nothing."""
         self.threads = 0
         """Threads of ours that run for it and do not wait in a hitl call."""
         self.calls: dict[asyncio.Task[object], None] = {}

@@ -254,10 +254,15 @@ class Schedule:
         # A loop that counts from now, as uvloop does, has to count from its own now.
         if self._is_passing:
             return self.time()
-        running = self.running
-        if running is not None:
-            return running.now
+        if self.running is not None:
+            return self.now_in(self.running)
         return self.time() if self.moment is None else self.moment
+
+    def now_in(self, order: AnyOrder) -> float:
+        """How late it is for the code of a turn that runs at this moment."""
+        place = place_var.get()
+        scope = place.step if place is not None and place.turn is order.turn else None
+        return order.now if scope is None else max(order.now, scope.clock)
 
     def call_at(self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None) -> Any:
         """The loop's own ``call_at``."""

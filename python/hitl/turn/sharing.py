@@ -120,8 +120,8 @@ def _module(frame: FrameType) -> str:
 
 
 def _lead_to(roots: Iterable[object], primitive: Any) -> bool:
-    """Whether it can be had from one of them: what that closes over or contains, and attributes of it. The nearest first,
-    and not for ever: beside a thousand turns what is far away goes unseen."""
+    """Whether it can be had from one of them: what that closes over or contains, and attributes of it. The nearest
+    first, and not for ever: beside a thousand turns what is far away goes unseen."""
     seen: dict[int, object] = {}  # by reference, so that no object is freed and its id given to another one meanwhile
     following: Iterable[object] = roots
     for _ in range(1 + _MOST_STEPS):

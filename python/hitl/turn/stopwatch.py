@@ -7,6 +7,9 @@ import contextvars
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
 
+# What is left of a limit at least: that it is over is a timer's to say, which is in the journal.
+_LEAST_SECONDS = 0.001
+
 _running: contextvars.ContextVar[tuple[Stopwatch, ...]] = contextvars.ContextVar("hitl_stopwatches", default=())
 
 
@@ -28,7 +31,7 @@ class Stopwatch:
         self._pauses += 1
         deadline = self._timeout.when()
         if self._pauses == 1 and deadline is not None and self._counts():
-            self._left = max(0.0, deadline - asyncio.get_running_loop().time())
+            self._left = max(_LEAST_SECONDS, deadline - asyncio.get_running_loop().time())
             self._timeout.reschedule(None)
 
     def resume(self) -> None:

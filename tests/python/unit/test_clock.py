@@ -77,3 +77,38 @@ async def test_a_timer_that_was_set_after_raw_io_is_due_when_it_was() -> None:
     (timer,) = local.turn.order.timers.values()
     assert timer.deadline - local.turn.order.schedule.time() < 1.1 * A_DAY / 1000
     await local.end()
+
+
+async def test_what_a_step_waited_for_before_its_body_began_takes_nothing_of_its_limit() -> None:
+    """A pool that was opened for it, for a hundred seconds; no entry tells how long that took."""
+
+    async def tool() -> Any:
+        async with limit(60.0, "the tool"):
+            answer = await reads()
+            await asyncio.to_thread(int)
+            return answer
+
+    async def agent() -> Any:
+        return await step(tool)
+
+    start, *rest = await paused(agent)
+    value, _ = await replayed(agent, [{**start, "at": start["at"] - 100_000}, *rest], lambda ask: "yes")
+    assert value == "yes"
+
+
+async def test_work_before_a_question_is_counted_by_a_limit_and_the_persons_time_is_not() -> None:
+    left: list[float] = []
+
+    async def tool() -> Any:
+        timeout = asyncio.timeout(60.0)
+        async with timeout:
+            await asyncio.sleep(0.2)
+            asked = asyncio.create_task(interrupt({"type": "q"}))
+            await asyncio.sleep(0)
+            left.append((timeout.when() or 0.0) - asyncio.get_running_loop().time())
+            return await asked
+
+    local = LocalTurn(lambda ask: "yes")
+    await local.run(lambda: step(tool))
+    await local.end()
+    assert left[0] < 59.9
