@@ -290,6 +290,7 @@ class _Holder:
         self.closing = asyncio.Event()
         # An empty context: whatever turn runs here, this task is not part of it.
         self.task = loop.create_task(self._keep_open(open_client), name="hitl mcp", context=contextvars.Context())
+        self.task.add_done_callback(self._ended, context=contextvars.Context())
 
     def end(self) -> None:
         """Let go of the connection, or of the attempt to make one: nobody waits for a server that never answers."""
@@ -302,15 +303,20 @@ class _Holder:
             async with open_client() as client:
                 self.client.set_result(client)
                 await self.closing.wait()
-        except asyncio.CancelledError:
-            if not self.client.done():
-                self._fail(ConnectionError("it was let go of before it had answered"))
-            raise
         except Exception as error:  # noqa: BLE001  (it belongs to whoever waits for the connection)
             if self.client.done():
                 logger.warning("an MCP connection ended badly: %s", _reason(error))
             else:
                 self._fail(error)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        """Said here, since a task that is cancelled before it began runs no line of its own."""
+        error = None if task.cancelled() else task.exception()
+        if not self.client.done():
+            said = "it was let go of before it had answered" if error is None else _reason(error)
+            self._fail(ConnectionError(said))
+        elif error is not None:
+            logger.warning("an MCP connection ended badly: %s", _reason(error))
 
     def _fail(self, error: Exception) -> None:
         self.client.set_exception(error)

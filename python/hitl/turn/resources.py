@@ -171,6 +171,7 @@ class _Holder:
         self._pid = os.getpid()
         # An empty context: whatever turn runs here, this task is not part of it.
         self.task = loop.create_task(self._keep_open(), name=f"hitl {of.name}", context=contextvars.Context())
+        self.task.add_done_callback(self._ended, context=contextvars.Context())
 
     @property
     def is_open(self) -> bool:
@@ -200,6 +201,11 @@ class _Holder:
             await self.closing.wait()
         finally:  # also where the loop cancels what is left on it
             await self._leave(manager)
+
+    def _ended(self, _: object) -> None:
+        """Said here, since a task that is cancelled before it began runs no line of its own."""
+        if not self.opened.done():
+            self._failed(ConnectionError("it was closed before it was open"))
 
     def _failed(self, error: BaseException) -> None:
         text, seconds = without_passwords(error_message(error)), self._of._timeout

@@ -243,6 +243,22 @@ async def test_a_call_beside_one_that_fails_goes_on_unless_the_transport_is_brok
     await connection.close()
 
 
+async def test_a_call_does_not_wait_for_a_connection_that_was_let_go_of_before_it_began() -> None:
+    @asynccontextmanager
+    async def open_client() -> AsyncIterator[Any]:
+        yield object()
+
+    async def which(client: Any) -> Any:
+        return client
+
+    connection = _Connection(open_client, "shelf")
+    call = asyncio.ensure_future(connection.use(which))
+    closing = asyncio.ensure_future(connection.close())  # in the round in which the call begins
+    with pytest.raises(MCPServerError, match="it was let go of before it had answered"):
+        await asyncio.wait_for(call, 10)
+    await closing
+
+
 async def test_a_server_gets_no_secrets_of_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     source = MCPTools(COMMAND, env={"SHELF": "top"})

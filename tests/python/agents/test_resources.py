@@ -254,6 +254,12 @@ class TestWhenItIsOpened:
         await hitl.run(agent(calls("marked", word="a"), opened, marked), "go")
         assert opened.did == ["open", "close", "open"]
 
+    async def test_whoever_waits_for_one_that_is_closed_before_it_began_to_open_hears_of_it(self, opened: Opened) -> None:
+        opening = opened.resources.open()
+        await opened.resources.close()
+        with pytest.raises(hitl.ResourceUnavailable, match="it was closed before it was open"):
+            await asyncio.wait_for(opening, 10)
+
     def test_the_end_of_a_loop_closes_it(self, opened: Opened) -> None:
         asyncio.run(_run(opened))
         assert opened.did == ["open", "close"]

@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
+import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
@@ -29,6 +30,8 @@ from hitl.ext.openai_agents.calls import REFUSALS
 from hitl.ext.openai_agents.memory import call_place, memory_of, step_path
 from hitl.turn.permits import permit
 from hitl.turn.runtime import Turn, current_turn
+
+logger = logging.getLogger("hitl.ext.openai_agents")
 
 LocalTool: TypeAlias = ShellTool | ApplyPatchTool | CustomTool | LocalShellTool
 
@@ -104,7 +107,8 @@ async def _is_required(tool: Any, context: Any, asked: Any, call_id: str) -> boo
     async def body() -> bool:
         try:
             return bool(await _result_of(setting(context, asked, call_id)))
-        except Exception:  # noqa: BLE001  (who cannot say that it may run does not let it run)
+        except Exception as error:  # noqa: BLE001  (who cannot say that it may run does not let it run)
+            logger.warning("needs_approval of %s raised %s: a person is asked", tool.name, type(error).__name__)
             return True
 
     with permit():
