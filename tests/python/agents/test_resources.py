@@ -254,7 +254,7 @@ class TestWhenItIsOpened:
         await hitl.run(agent(calls("marked", word="a"), opened, marked), "go")
         assert opened.did == ["open", "close", "open"]
 
-    async def test_whoever_waits_for_one_that_is_closed_before_it_began_to_open_hears_of_it(self, opened: Opened) -> None:
+    async def test_who_waits_for_one_that_is_closed_before_it_began_to_open_hears_of_it(self, opened: Opened) -> None:
         opening = opened.resources.open()
         await opened.resources.close()
         with pytest.raises(hitl.ResourceUnavailable, match="it was closed before it was open"):
