@@ -43,29 +43,29 @@ def is_shared(turn: AnyTurn, primitive: Any) -> bool:
     if owner is not None:
         return owner not in turn.tasks
     is_lock = hasattr(primitive, "release")
-    has_own_holder = is_lock and any(_holds(task, primitive) for task in turn.tasks if not task.done())
+    has_own_holder = is_lock and any(_has_entered(task, primitive) for task in turn.tasks if not task.done())
     if has_own_holder and isinstance(primitive, asyncio.Lock):
         return False
     if not _lead_to(_older_than(turn), primitive):
         return False
     others = [task for task in asyncio.all_tasks(turn.loop) if task not in turn.tasks]
-    if is_lock and _is_held_by(others, primitive):
+    if is_lock and _is_entered_by(others, primitive):
         return True
     # Who holds a semaphore here will free it; of what nobody has entered, whoever knows it may have been in it.
     roots = (found for task in others for found in _variables(task, primitive))
     return not has_own_holder and _lead_to(roots, primitive)
 
 
-def _is_held_by(others: list[asyncio.Task[Any]], primitive: Any) -> bool:
+def _is_entered_by(others: list[asyncio.Task[Any]], primitive: Any) -> bool:
     before = _last_holder.get(id(primitive))
     for task in others if before not in others else (before, *others):
-        if _holds(task, primitive):
+        if _has_entered(task, primitive):
             _last_holder[id(primitive)] = task
             return True
     return False
 
 
-def _holds(task: asyncio.Task[Any], primitive: Any) -> bool:
+def _has_entered(task: asyncio.Task[Any], primitive: Any) -> bool:
     """Whether it has entered a lock: one that only waits for it stands in it alike."""
     return any(_is(found, primitive) for found in entered(task)) and not _waits_for(task, primitive)
 
