@@ -7,12 +7,12 @@ use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
 use super::error::{Error, FieldError, LocSegment, NOWHERE};
-use super::payload::json_size;
 use super::{FieldErrors, apart};
-use steps::Steps;
+use steps::{Steps, longest_chain, scalars_first};
 use subschemas::Subschemas;
-use visits::ReachedSchemas;
+use visits::{Bound, ReachedSchemas};
 
+mod counting;
 mod patterns;
 mod steps;
 mod subschemas;
@@ -22,8 +22,10 @@ mod visits;
 #[derive(Debug)]
 pub struct CompiledSchema {
     validator: Validator,
-    /// How often one part of a value is looked at, at most.
-    visits: u64,
+    /// How often the parts of a value are looked at, at most.
+    bound: Bound,
+    /// How many of its parts look at one and the same value, one reached from the other.
+    chain: Option<usize>,
     /// Bytes of memory that its patterns take.
     patterns: usize,
 }
@@ -55,14 +57,18 @@ pub fn compile(schema: &Value) -> Result<CompiledSchema, Error> {
                    away, and refer to #/$defs/...";
         return Err(Error::InvalidSchema(format!("the $ref {reference:?} {why}")));
     }
-    let visits = visits::most(schema, &subschemas, &reached);
-    let in_place = visits::most_in_place(&subschemas, &reached);
-    if subschemas.refers() && (in_place > MOST_WAYS || visits > MOST_WAYS_TO_A_PART)
-        || subschemas.has_leftovers() && visits > MOST_WAYS
+    let Some(bound) = Bound::of(schema, &subschemas, &reached) else {
+        let why = "has a $ref that leads back to where it stands without a step into the value; a schema may refer to \
+                   itself for members and items (properties, items) only";
+        return Err(Error::InvalidSchema(why.to_owned()));
+    };
+    if subschemas.refers() && (bound.in_place > MOST_WAYS || bound.to_a_part > MOST_WAYS_TO_A_PART)
+        || subschemas.has_leftovers() && bound.to_a_part > MOST_WAYS
     {
         let why = "refers to its own parts so often that to check a value takes too many steps".to_owned();
         return Err(Error::InvalidSchema(why));
     }
+    let chain = longest_chain(schema, &subschemas);
     let Some(patterns) = patterns::size(subschemas.patterns()) else {
         return Err(Error::InvalidSchema(
             "has patterns that take too much memory, or cannot be read; repeat less in them".to_owned(),
@@ -73,7 +79,7 @@ pub fn compile(schema: &Value) -> Result<CompiledSchema, Error> {
     jsonschema::options()
         .with_pattern_options(options)
         .build(&subschemas::without_names(schema))
-        .map(|validator| CompiledSchema { validator, visits, patterns })
+        .map(|validator| CompiledSchema { validator, bound, chain, patterns })
         .map_err(|error| Error::InvalidSchema(error.to_string()))
 }
 
@@ -106,17 +112,24 @@ pub fn validate(schema: &Value, value: &Value, validators: &dyn Validators) -> V
         Ok(compiled) => compiled,
         Err(error) => return vec![FieldError::new(NOWHERE, "invalid_schema", error.to_string())],
     };
-    let CompiledSchema { validator, visits, .. } = compiled.as_ref();
+    let CompiledSchema { validator, bound, chain, .. } = compiled.as_ref();
     // To count takes longer than to check, and what is kept meanwhile is many times the value: only where it has to be.
-    let steps = Steps::may_be_too_deep(schema, value).then(|| Steps::of(schema, value));
+    let steps = Steps::may_be_too_deep(*chain, value).then(|| Steps::of(schema, value));
     if steps.is_some_and(|steps| steps.are_too_deep()) {
         return vec![FieldError::new(NOWHERE, "too_deep", "nests deeper than it can be checked against the schema")];
     }
-    let may_be_slow = visits.saturating_mul(json_size(value) as u64) > MOST_VISITS;
-    if may_be_slow && Steps::may_be_more_than(MOST_VISITS, *visits, schema, value) {
-        return vec![FieldError::new(NOWHERE, "too_large", "is too large to be checked against the schema in time")];
-    }
-    if validator.is_valid(value) {
+    let is_valid = if bound.of_value(value) > MOST_VISITS {
+        let sorted = scalars_first(value);
+        if Steps::may_be_more_than(MOST_VISITS, bound, schema, &sorted) {
+            let why = "is too large, or nests too deep in too many ways, to be checked against the schema in time; make it \
+                       smaller or flatter, or let each kind that the schema allows have a `const` of its own";
+            return vec![FieldError::new(NOWHERE, "too_large", why)];
+        }
+        validator.is_valid(&sorted)
+    } else {
+        validator.is_valid(value)
+    };
+    if is_valid {
         return Vec::new();
     }
     if steps.unwrap_or_else(|| Steps::of(schema, value)).are_more_than(MOST_STEPS) {
@@ -266,6 +279,10 @@ fn resolved<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
 const MOST_REFERENCES: usize = 16;
 
 #[cfg(test)]
+mod circles;
+#[cfg(test)]
 mod fuzz;
+#[cfg(test)]
+mod references;
 #[cfg(test)]
 mod tests;

@@ -23,9 +23,13 @@ pub struct Subschemas<'a> {
     /// By `$anchor` and `$dynamicAnchor`; `None` where it is not certain which is meant.
     anchors: HashMap<&'a str, Option<&'a Value>>,
     references: Vec<Reference<'a>>,
+    /// What references lead to, by where their texts are in memory.
+    targets: HashMap<*const u8, &'a Value>,
     patterns: HashSet<&'a str>,
     /// Whether one of them asks what no other has looked at.
     has_leftovers: bool,
+    /// Of which drafts its parts say that they are; those that say nothing are of the latest.
+    drafts: Vec<&'a str>,
 }
 
 struct Reference<'a> {
@@ -44,17 +48,23 @@ impl<'a> Subschemas<'a> {
             schemas: HashSet::new(),
             anchors: HashMap::new(),
             references: Vec::new(),
+            targets: HashMap::new(),
             patterns: HashSet::new(),
             has_leftovers: false,
+            drafts: Vec::new(),
         };
-        found.find(root, is_of_draft_4(root), false);
+        find_drafts(root, &mut found.drafts);
+        found.find(root, found.is_of_draft_4(), false);
+        let leading = |reference: &Reference<'a>| Some((reference.target.as_ptr(), found.referred(reference)?));
+        found.targets = found.references.iter().filter_map(leading).collect();
         found
     }
 
     fn find(&mut self, schema: &'a Value, is_old: bool, is_in_named: bool) {
         if let Value::Object(keywords) = schema {
-            let names_itself = keywords.get("$id").is_some_and(Value::is_string)
-                || is_old && keywords.get("id").is_some_and(Value::is_string);
+            let name = |keyword: &str| keywords.get(keyword).and_then(Value::as_str);
+            let names_itself = name("$id").is_some_and(|name| self.is_of_its_own(name))
+                || is_old && name("id").is_some_and(|name| self.is_of_its_own(name));
             let is_in_named = is_in_named || names_itself && !std::ptr::eq(schema, self.root);
             self.schemas.insert(schema);
             self.has_leftovers |= LEFTOVERS.iter().any(|name| keywords.contains_key(*name));
@@ -84,7 +94,7 @@ impl<'a> Subschemas<'a> {
     pub fn unclear_reference(&self, reached: &ReachedSchemas<'_>) -> Option<&'a str> {
         let unclear = |reference: &&Reference<'a>| {
             reached.contains(reference.place)
-                && (reference.is_in_named || self.referred(reference.keyword, reference.target).is_none())
+                && (reference.is_in_named || !self.targets.contains_key(&reference.target.as_ptr()))
         };
         self.references.iter().find(unclear).map(|reference| reference.target)
     }
@@ -101,10 +111,27 @@ impl<'a> Subschemas<'a> {
         self.has_leftovers
     }
 
+    /// Whether a part may be one that can name itself with `id`, which is nothing in later drafts, and has no `const`.
+    pub fn is_of_draft_4(&self) -> bool {
+        self.drafts.iter().any(|draft| draft.contains("draft-04"))
+    }
+
+    /// Whether references count from the part that has this `$id`. Up to draft 7 one that is a fragment only, as generators write
+    /// it (`#/properties/a`), is a name within the document.
+    fn is_of_its_own(&self, name: &str) -> bool {
+        let is_old = |draft: &&str| ["draft-04", "draft-06", "draft-07"].iter().any(|old| draft.contains(old));
+        !name.starts_with('#') || self.drafts.is_empty() || !self.drafts.iter().all(is_old)
+    }
+
+    /// Whether `prefixItems` is a keyword.
+    pub fn is_of_latest_draft(&self) -> bool {
+        self.drafts.iter().all(|draft| draft.contains("2020-12"))
+    }
+
     /// What a reference leads to.
-    fn referred(&self, keyword: &str, target: &str) -> Option<&'a Value> {
-        let fragment = target.strip_prefix('#')?;
-        let found = match keyword {
+    fn referred(&self, reference: &Reference<'a>) -> Option<&'a Value> {
+        let fragment = reference.target.strip_prefix('#')?;
+        let found = match reference.keyword {
             // Whatever it says.
             "$recursiveRef" => self.root,
             _ if fragment.is_empty() => self.root,
@@ -114,10 +141,14 @@ impl<'a> Subschemas<'a> {
         (found.is_boolean() || self.schemas.contains(&std::ptr::from_ref(found))).then_some(found)
     }
 
+    /// What the references of a schema lead to.
+    pub fn referred_by(&self, keywords: &'a JsonObject) -> impl Iterator<Item = &'a Value> {
+        references(keywords).filter_map(|(_, target)| self.targets.get(&target.as_ptr()).copied())
+    }
+
     /// The schemas that look at the same value as the one with these keywords.
     pub fn in_place(&self, keywords: &'a JsonObject) -> Vec<&'a Value> {
-        let mut parts: Vec<&Value> =
-            references(keywords).filter_map(|(keyword, target)| self.referred(keyword, target)).collect();
+        let mut parts: Vec<&Value> = self.referred_by(keywords).collect();
         for (keyword, part) in keywords {
             match (keyword.as_str(), part) {
                 ("not" | "if" | "then" | "else", _) => parts.push(part),
@@ -134,15 +165,14 @@ fn references(keywords: &JsonObject) -> impl Iterator<Item = (&str, &str)> {
     REFERENCES.iter().filter_map(|name| Some((*name, keywords.get(*name)?.as_str()?)))
 }
 
-/// Whether a schema stands here that may name itself with `id`, which is nothing in later drafts.
-fn is_of_draft_4(schema: &Value) -> bool {
+fn find_drafts<'a>(schema: &'a Value, drafts: &mut Vec<&'a str>) {
     match schema {
         Value::Object(members) => {
-            members.get("$schema").and_then(Value::as_str).is_some_and(|draft| draft.contains("draft-04"))
-                || members.values().any(is_of_draft_4)
+            drafts.extend(members.get("$schema").and_then(Value::as_str));
+            members.values().for_each(|part| find_drafts(part, drafts));
         }
-        Value::Array(items) => items.iter().any(is_of_draft_4),
-        _ => false,
+        Value::Array(items) => items.iter().for_each(|part| find_drafts(part, drafts)),
+        _ => {}
     }
 }
 
