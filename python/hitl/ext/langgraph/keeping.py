@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, Final
 
-from langchain_core.messages import BaseMessage, ToolMessage
+from langchain_core.messages import BaseMessage, HumanMessage, SystemMessage, ToolMessage
 from langgraph.checkpoint.base import WRITES_IDX_MAP, BaseCheckpointSaver, CheckpointTuple, get_checkpoint_id
 from pydantic_core import to_json
 
@@ -154,15 +154,19 @@ class PastTurns:
 
 
 def turn_of(
-    message: ChatMessage, before: list[BaseMessage], checkpoints: dict[str, dict[str, Any]], reply: str
+    message: ChatMessage,
+    before: list[BaseMessage],
+    checkpoints: dict[str, dict[str, Any]],
+    reply: str,
+    prompt_id: str | None = None,
 ) -> list[ChatMessage]:
     """The messages of a turn: what the person said, what the graph has made of it, and the reply, which carries its
-    last checkpoints."""
+    last checkpoints. ``prompt_id``: of what the graph got for the person's message, where that is known."""
     after = _messages_of(checkpoints)
     same = 0
     while same < min(len(before), len(after)) and _is_same(before[same], after[same]):
         same += 1
-    shown = shown_turn(message, (each for each in to_chat(after[same:]) if each.role != "system"), reply)
+    shown = shown_turn(message, to_chat([*_shown(before, after, prompt_id)]), reply)
     kept = {"after": same, "checkpoints": {ns: encode(to_wire(_slim(each, ns))) for ns, each in checkpoints.items()}}
     return keep(shown, FORM, [kept, *(encode(message_to_wire(each)) for each in after[same:])])
 
@@ -189,6 +193,34 @@ def reply_of(output: Any, checkpoints: dict[str, dict[str, Any]]) -> str | None:
 def _messages_of(checkpoints: dict[str, dict[str, Any]]) -> list[BaseMessage]:
     found = checkpoints.get("", {}).get("channel_values", {}).get(MESSAGES)
     return found if isinstance(found, list) and all(isinstance(each, BaseMessage) for each in found) else []
+
+
+def _shown(before: list[BaseMessage], after: list[BaseMessage], prompt_id: str | None) -> Iterator[BaseMessage]:
+    """What everybody reads of what a turn has added. A graph may take earlier messages away and write others anew, with
+    the ids that they had: these have been read.
+
+    Neither what models are told alone, system prompts and what LangChain marks as not typed by the person it is from,
+    for example a summary of what was said.
+    """
+    known = {each.id for each in before if each.id is not None}
+    unnamed = [each for each in before if each.id is None]
+    prompt = next((each for each in after if prompt_id is not None and each.id == prompt_id), None)
+    if prompt is not None:
+        yield prompt  # first, wherever the graph has it: what everybody reads in its place is the person's own
+    for each in after:
+        if each.id is None and each in unnamed:
+            unnamed.remove(each)
+        elif each is not prompt and each.id not in known and not _is_for_models(each):
+            yield each
+
+
+def _is_for_models(message: BaseMessage) -> bool:
+    if isinstance(message, HumanMessage):
+        return isinstance(message.additional_kwargs.get(_ADDED_BY), str)
+    return isinstance(message, SystemMessage)
+
+
+_ADDED_BY: Final = "lc_source"
 
 
 def _slim(checkpoint: dict[str, Any], ns: str) -> dict[str, Any]:

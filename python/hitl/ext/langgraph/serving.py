@@ -135,9 +135,10 @@ class LangGraph:
         given = await self._context_for(message)
         configurable = {**self._config.get("configurable", {}), "thread_id": thread, CONFIG_KEY_CHECKPOINTER: saver}
         told = await tell_elsewhere(turn, state, read_result) if self._takes_messages else []
-        told_messages = list(from_chats(told))
+        told_messages, prompt_id = list(from_chats(told)), None
         if self._input is None:
             value = self._input_of(message, past, told_messages)
+            prompt_id = value[MESSAGES][-1].id if self._takes_messages else None
         else:
             value, is_told = _with_told(self._input(message), told_messages)
             if not is_told:  # nor may the session say so
@@ -155,7 +156,7 @@ class LangGraph:
         if "" in checkpoints:
             checkpoints[""] = _whole(checkpoints[""], self.graph.channels, stopped.values)
         reply = self._reply_of(output, checkpoints)
-        messages = turn_of(message, [*past.messages, *told_messages], checkpoints, reply)
+        messages = turn_of(message, [*past.messages, *told_messages], checkpoints, reply, prompt_id)
         return messages[-1], [*without_checkpoints(state), *told, *messages]
 
     async def _context_for(self, message: ChatMessage) -> Any:

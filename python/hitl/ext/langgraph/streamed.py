@@ -14,6 +14,7 @@ from langchain_core.outputs import ChatGenerationChunk, GenerationChunk, LLMResu
 from langchain_core.runnables.config import ensure_config
 from langchain_core.tracers._streaming import _StreamingCallbackHandler
 from langchain_core.tracers.event_stream import _AstreamEventsCallbackHandler
+from langgraph.constants import TAG_NOSTREAM
 
 from hitl.turn.places import StepScope, place_var
 from hitl.turn.runtime import Turn
@@ -97,10 +98,11 @@ class Reader(AsyncCallbackHandler, _StreamingCallbackHandler[Any]):
         token: str | list[str | dict[str, Any]],
         *,
         chunk: GenerationChunk | ChatGenerationChunk | None = None,
+        tags: list[str] | None = None,
         **_: Any,
     ) -> None:
         text = token if isinstance(token, str) else "".join(_texts(token))
-        if text:
+        if text and TAG_NOSTREAM not in (tags or ()):  # LangGraph's own word, which a summary bears
             self._turn.delta({"content": text})
         if isinstance(chunk, ChatGenerationChunk):
             self._is_streaming = True
