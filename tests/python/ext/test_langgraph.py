@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
+from dataclasses import dataclass
 from typing import Annotated, Any, TypedDict
 
 import pytest
@@ -15,6 +16,7 @@ from langgraph.func import entrypoint, task
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import _messages_delta_reducer, add_messages
 from langgraph.prebuilt import ToolNode
+from langgraph.runtime import Runtime
 from langgraph.types import Command, Send, interrupt
 from pydantic import BaseModel, field_validator
 
@@ -397,10 +399,6 @@ async def test_input_and_output_may_be_made_by_functions() -> None:
 
 
 async def test_a_context_is_made_anew_from_what_the_turn_began_with() -> None:
-    from dataclasses import dataclass
-
-    from langgraph.runtime import Runtime
-
     @dataclass
     class Tenant:
         name: str
@@ -425,6 +423,29 @@ async def test_a_context_is_made_anew_from_what_the_turn_began_with() -> None:
     result = await hitl.run(served, state.answer(state.interrupts[0], True))
     assert result.output == '["acme", true]'
     assert made == [{"name": "acme"}, {"name": "acme"}]
+
+
+@dataclass
+class Person:
+    name: str
+
+
+@pytest.mark.parametrize(("schema", "seen"), [(None, {"name": "Ada"}), (Person, Person("Ada"))], ids=["any", "typed"])
+async def test_without_such_a_function_the_context_is_the_run_s(schema: Any, seen: Any) -> None:
+    def ask(state: Stages, runtime: Runtime[Any]) -> dict[str, Any]:
+        contexts.append(runtime.context)
+        return reply(interrupt("Sure?"))
+
+    contexts: list[Any] = []
+    graph = StateGraph(Stages, context_schema=schema).add_node("ask", ask).add_edge(START, "ask").compile()
+    asked = await hitl.run(graph, "go", context={"name": "Ada"})
+    state = RunState.from_string(graph, asked.state.to_string())
+    assert (await hitl.run(graph, state.answer(state.interrupts[0], 1))).output == "1"
+    assert contexts == [seen] * 3
+
+    sent = ChatMessage.user_message(content="go", user_params={"name": "whoever may send"})
+    await hitl.run(graph, sent)
+    assert contexts[3:] == [None]
 
 
 # -- what cannot be ----------------------------------------------------------------------------------------------------

@@ -61,7 +61,8 @@ def as_agent(
     - ``name``: what clients, rules and the journal call it; the graph's own name otherwise.
     - ``context``: makes the graph's runtime context, at the begin of each run of a turn, also when it goes on after a
       restart, of the JSON that the turn began with: the ``context`` of ``hitl.run``, or else the ``user_params`` of the
-      message. It may be awaitable. Called inside the turn, and not journaled.
+      message. It may be awaitable. Called inside the turn, and not journaled. Without it: the ``context`` of
+      ``hitl.run`` as it is, of which LangGraph makes a ``context_schema`` that is a dataclass or a pydantic model.
     - ``input``: makes the graph's input of a message. Without it: for a graph with messages, the message; for another
       the message's ``user_params``, or else its content, read as JSON where it is JSON.
     - ``output``: makes the reply of the graph's output. Without it: what the last message says, or the output as JSON.
@@ -160,9 +161,9 @@ class LangGraph:
         return messages[-1], [*without_checkpoints(state), *told, *messages]
 
     async def _context_for(self, message: ChatMessage) -> Any:
-        if self._context is None:
-            return None
         began_with = current_turn().context
+        if self._context is None:
+            return began_with
         made = self._context(message.user_params if began_with is None else began_with)
         return await made if inspect.isawaitable(made) else made
 
