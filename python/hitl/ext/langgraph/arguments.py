@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Any, cast
 
 from pydantic import BaseModel, ValidationError, create_model
-from pydantic_core import PydanticSerializationError
+from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from hitl.ext.arguments import misfit, says, usable, with_defaults
 
@@ -39,7 +39,7 @@ def is_run(tool: Any, written: dict[str, Any]) -> bool:
         return True
     if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
         return False  # of pydantic 1
-    injected = frozenset(schema.model_fields) - frozenset(tool.tool_call_schema.model_fields)
+    injected = _injected(tool, schema)
     shown = with_defaults(usable(args_schema_of(tool)) or {}, written)
     reads = _without(schema, injected)
     try:
@@ -50,6 +50,24 @@ def is_run(tool: Any, written: dict[str, Any]) -> bool:
         return not injected  # it does not run, or cannot be told without what LangChain injects
     except PydanticSerializationError:
         return False
+
+
+def own_arguments(tool: Any, given: Any) -> tuple[dict[str, Any], dict[str, Any], bool]:
+    """Of the arguments that a node gives a tool by itself, those that a model could give, as JSON; the others; and
+    whether JSON says all of the former."""
+    if not isinstance(given, dict):  # the only one
+        given = {next(iter(tool.args), "input"): given}
+    schema = getattr(tool, "args_schema", None)
+    is_model = isinstance(schema, type) and issubclass(schema, BaseModel)
+    injected = _injected(tool, schema) if is_model else frozenset()
+    shown = {name: value for name, value in given.items() if name not in injected}
+    plain: dict[str, Any] = to_jsonable_python(shown, fallback=repr)
+    return plain, {name: value for name, value in given.items() if name in injected}, plain == shown
+
+
+def _injected(tool: Any, schema: Any) -> frozenset[str]:
+    """The parameters that no model is told of."""
+    return frozenset(schema.model_fields) - frozenset(tool.tool_call_schema.model_fields)
 
 
 def _reads_alike(reads: type[BaseModel], made: dict[str, Any], read: BaseModel) -> bool:

@@ -18,6 +18,9 @@ from typing import Any
 from langchain_core.language_models import BaseChatModel
 from langchain_core.outputs import LLMResult
 from langchain_core.runnables import Runnable, RunnableParallel
+from langchain_core.runnables.config import ensure_config
+from langchain_core.tools import BaseTool, StructuredTool
+from langchain_core.tools import Tool as SimpleTool
 from langgraph._internal import _future
 from langgraph._internal._constants import CONF
 from langgraph.constants import START
@@ -27,11 +30,11 @@ from langgraph.pregel import Pregel, _loop, _runner
 from langsmith._internal import _aiter
 
 from hitl.ext.langgraph import tracing
-from hitl.ext.langgraph.inside import next_uuid
+from hitl.ext.langgraph.inside import OwnCalls, calling, next_uuid, own_calls
 from hitl.ext.langgraph.models import ask_model, ask_model_in_thread, is_asking
 from hitl.ext.langgraph.nodes import CACHE, run_task
 from hitl.ext.langgraph.streamed import in_one_piece, tells_events
-from hitl.ext.langgraph.tools import call_tool
+from hitl.ext.langgraph.tools import RUNS, call_tool, judge_own_call
 from hitl.ext.turns import check_rules_reach, is_in_thread, is_in_turn, let_the_loop_run
 from hitl.turn.runtime import call_blocking, current_turn
 
@@ -50,10 +53,19 @@ def _wrap_nodes() -> None:
     @functools.wraps(run)
     async def arun_with_retry(task: Any, retry_policy: Any, stream: bool = False, configurable: Any = None) -> Any:
         if not is_in_turn() or task.name == START:  # which takes in what the graph is given, and does nothing else
-            return await run(task, retry_policy, stream, configurable)
+            with calling(OwnCalls(())):
+                return await run(task, retry_policy, stream, configurable)
         return await run_task(run, task, retry_policy, stream, configurable)
 
     _runner.arun_with_retry = arun_with_retry  # type: ignore[attr-defined]
+    run_plain = _original(_runner, "run_with_retry")
+
+    @functools.wraps(run_plain)
+    def run_with_retry(*args: Any, **kwargs: Any) -> Any:
+        with calling(OwnCalls(())):
+            return run_plain(*args, **kwargs)
+
+    _runner.run_with_retry = run_with_retry  # type: ignore[attr-defined]
 
 
 def _wrap_caches() -> None:
@@ -119,6 +131,70 @@ def _wrap_tools() -> None:
     ToolNode._execute_tool_async = execute_  # type: ignore[method-assign]
     ToolNode._execute_tool_sync = execute_plain_  # type: ignore[method-assign]
     ToolNode._arun_one = run_one_  # type: ignore[method-assign]
+
+
+def _wrap_own_calls() -> None:
+    """A call that a node makes without a `ToolNode`: what a graph does by itself, and what a tool does, is told apart
+    by who runs."""
+    run, arun = BaseTool.run, BaseTool.arun
+
+    @functools.wraps(arun)
+    async def arun_(self: BaseTool, tool_input: Any, *args: Any, **kwargs: Any) -> Any:
+        if own_calls() is None:
+            return await arun(self, tool_input, *args, **kwargs)
+        _check_rules_reach_own(self.name)
+
+        async def execute(given: Any, config: Any) -> Any:
+            return await arun(self, given, *args, **{**kwargs, "config": config})
+
+        config = ensure_config(kwargs.get("config"))
+        result = await judge_own_call(self, tool_input, kwargs.get("tool_call_id"), execute, config)
+        if result is not RUNS:
+            return result
+        with calling(None):
+            return await arun(self, tool_input, *args, **kwargs)
+
+    @functools.wraps(run)
+    def run_(self: BaseTool, tool_input: Any, *args: Any, **kwargs: Any) -> Any:
+        if own_calls() is None:
+            return run(self, tool_input, *args, **kwargs)
+        if not is_in_thread():
+            _check_rules_reach_own(self.name, blocks=True)
+        turn, config = current_turn("a tool"), ensure_config(kwargs.get("config"))
+
+        async def execute(given: Any, made: Any) -> Any:
+            return await call_blocking(turn, lambda: run(self, given, *args, **{**kwargs, "config": made}))
+
+        result = turn.run_sync(
+            "a tool", lambda: judge_own_call(self, tool_input, kwargs.get("tool_call_id"), execute, config)
+        )
+        if result is not RUNS:
+            return result
+        with calling(None):
+            return run(self, tool_input, *args, **kwargs)
+
+    BaseTool.run = run_  # type: ignore[method-assign]
+    BaseTool.arun = arun_  # type: ignore[method-assign]
+    for kind in (StructuredTool, SimpleTool):
+        _judge_on_the_loop(kind)
+
+
+def _judge_on_the_loop(kind: Any) -> None:
+    """Plain tools, which are otherwise called in a thread that nobody counts."""
+    ainvoke = kind.ainvoke
+
+    @functools.wraps(ainvoke)
+    async def ainvoke_(self: Any, input: Any, config: Any = None, **kwargs: Any) -> Any:
+        if own_calls() is None:
+            return await ainvoke(self, input, config, **kwargs)
+        return await BaseTool.ainvoke(self, input, config, **kwargs)
+
+    kind.ainvoke = ainvoke_
+
+
+def _check_rules_reach_own(name: str, *, blocks: bool = False) -> None:
+    instead = "await its ainvoke(), or call it in a plain function"
+    check_rules_reach(lambda: f"the node that calls {name}", instead, blocks=blocks)
 
 
 def _check_rules_reach(request: Any, *, blocks: bool = False) -> None:
@@ -285,6 +361,7 @@ _wrap_nodes()
 _wrap_caches()
 _wrap_graphs()
 _wrap_tools()
+_wrap_own_calls()
 _wrap_models()
 _wrap_batches()
 _wrap_ids()

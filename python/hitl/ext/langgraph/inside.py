@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import contextvars
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Final
 from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
 from weakref import WeakKeyDictionary
 
 from hitl import _core
 from hitl.ext.turns import is_in_turn
+from hitl.turn.places import place_var
 from hitl.turn.runtime import Turn, agent_name, current_turn
 
 
@@ -76,6 +78,50 @@ def tool_of(name: str) -> Any:
 def own_tool_of(name: str) -> Any:
     """The same, where it is the served graph that speaks; None in a nested one, which may call another tool so."""
     return tool_of(name) if agent_name.get() in (None, graph_name_var.get(None)) else None
+
+
+# -- calls that a node makes by itself ---------------------------------------------------------------------------------
+
+
+class OwnCalls:
+    """What a node calls without a ``ToolNode``, in one run of its body."""
+
+    def __init__(self, waiting: Iterable[Any]) -> None:
+        """``waiting``: the calls of a model that have no result yet."""
+        self._waiting = [(call["name"], call["args"], call["id"]) for call in waiting]
+        self._made: Counter[str] = Counter()
+
+    def take(self, name: str, args: Any) -> str | None:
+        """The id of the model's call that is made by this one, each once; None for one that is nobody's."""
+        found = next((each for each in self._waiting if each[:2] == (name, args) and each[2]), None)
+        if found is None:
+            return None
+        self._waiting.remove(found)
+        return str(found[2])
+
+    def name(self, tool: str) -> str:
+        """A name for a call that has no id."""
+        self._made[tool] += 1
+        return f"{tool}:{self._made[tool]}"
+
+
+_own_calls: contextvars.ContextVar[OwnCalls | None] = contextvars.ContextVar("hitl_langgraph_own_calls", default=None)
+
+
+@contextmanager
+def calling(calls: OwnCalls | None) -> Iterator[None]:
+    """In this block a node calls what it calls; None: a tool does, for which nobody is asked."""
+    token = _own_calls.set(calls)
+    try:
+        yield
+    finally:
+        _own_calls.reset(token)
+
+
+def own_calls() -> OwnCalls | None:
+    """Those of the node that runs here; None where no rule can be about them."""
+    place = place_var.get()
+    return None if place is None or not place.turn.may_have_rules else _own_calls.get()
 
 
 # -- ids that are the same in a replay ---------------------------------------------------------------------------------

@@ -28,7 +28,7 @@ from langgraph.pregel._retry import _checkpoint_ns_for_parent_command
 from langgraph.types import Command, PregelExecutableTask, _interrupt_id
 
 from hitl.ext.langgraph.asking import answer, waiting_calls
-from hitl.ext.langgraph.inside import Approvals, approvals_of, restart_uuids, tool_of
+from hitl.ext.langgraph.inside import Approvals, OwnCalls, approvals_of, calling, restart_uuids, tool_of
 from hitl.ext.langgraph.wire import from_wire, to_wire
 from hitl.ext.versions import reading
 from hitl.turn.permits import permit, permitted
@@ -138,7 +138,8 @@ class _Body:
 
         async def run(made: Any) -> None:
             known[CONFIG_KEY_SCRATCHPAD] = made  # in the task itself: the tasks that it calls count there
-            await self._run(task, self._retry_policy, self._stream, self._configurable)
+            with calling(OwnCalls(waiting_calls(task.input))):
+                await self._run(task, self._retry_policy, self._stream, self._configurable)
 
         outcome: dict[str, Any] = {}
         try:

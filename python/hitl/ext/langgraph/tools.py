@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from langchain_core.messages import ToolMessage
+from langchain_core.messages import ToolCall, ToolMessage
 from langgraph._internal._constants import CONF, CONFIG_KEY_SCRATCHPAD
 from langgraph.prebuilt.tool_node import ToolCallRequest
 from langgraph.types import Command
@@ -18,9 +18,9 @@ from pydantic_core import to_jsonable_python
 from hitl.decisions import Approval
 from hitl.errors import InterruptExpired, ToolRejected
 from hitl.ext.gating import ForeignCall, approve, edit_note
-from hitl.ext.langgraph.arguments import args_schema_of, is_run, runs_as_written
+from hitl.ext.langgraph.arguments import args_schema_of, is_run, own_arguments, runs_as_written
 from hitl.ext.langgraph.asking import options_of
-from hitl.ext.langgraph.inside import Approvals, approvals_of
+from hitl.ext.langgraph.inside import Approvals, approvals_of, calling, own_calls
 from hitl.ext.langgraph.messages import text_of
 from hitl.ext.langgraph.nodes import until_answered
 from hitl.ext.langgraph.wire import from_wire, to_wire
@@ -29,6 +29,9 @@ from hitl.turn.runtime import Turn, current_turn
 
 Execute = Callable[[ToolCallRequest, Any], Awaitable[Any]]
 """Runs a call as LangGraph does, with a config."""
+
+ExecuteOwn = Callable[[Any, Any], Awaitable[Any]]
+"""Runs a call that a node makes by itself, with arguments and a config."""
 
 _WIRE: Final = "langchain"
 
@@ -44,40 +47,101 @@ async def call_tool(execute: Execute, request: ToolCallRequest, config: Any) -> 
         try:
             given = await _ask_rules(turn, request, call_id)
         except (ToolRejected, InterruptExpired) as no:
-            return ToolMessage(str(no), name=call["name"], tool_call_id=call_id, status="error")
+            return _refusal(no, call["name"], call_id)
         if given is not None and given.responded:
             return _message(given.response, call["name"], call_id)
         if given is not None and given.edited:
             request = request.override(tool_call={**call, "args": given.args})
             note = edit_note(given.args)
         approved = approved or given is not None
-    name, args = request.tool_call["name"], request.tool_call["args"]
 
-    async def body() -> Any:
-        known = config.get(CONF) or {}
+    async def make() -> Any:
+        return _to_journal(await _made(turn, execute, request, config))
 
-        async def run(made: Any) -> Any:
-            return await execute(request, {**config, CONF: {**known, CONFIG_KEY_SCRATCHPAD: made}})
+    recorded = await _record(turn, request, call_id, make, approved=approved)
+    return _noted(_from_journal(recorded, call["name"], call_id), note)
 
-        with permitted():  # what it asks is its own business
-            if CONFIG_KEY_SCRATCHPAD not in known:
-                return _to_journal(await execute(request, config))
-            return _to_journal(await until_answered(turn, run, known, request.state, Approvals()))
 
-    recorded = await turn.run_step(
+RUNS: Final = object()
+"""Nothing stands in the way of a call that a node makes by itself: it is made as ever, as a part of the node."""
+
+
+async def judge_own_call(tool: Any, given: Any, call_id: str | None, execute: ExecuteOwn, config: Any) -> Any:
+    """What becomes of a call that a node makes without a ``ToolNode``, while there may be rules: RUNS, or its result.
+    What a person has approved is a step, so that it runs once.
+
+    ``given``: its arguments; ``call_id``: where its result is to be a ToolMessage. Raises ToolRejected and
+    InterruptExpired for a call that is no model's, which therefore nobody else would be told of.
+    """
+    turn, calls, note = current_turn("a tool"), own_calls(), None
+    assert calls is not None
+    args, added, is_plain = own_arguments(tool, given)
+    of_model = call_id or calls.take(tool.name, args)
+    named = of_model or calls.name(tool.name)
+    call = ToolCall(type="tool_call", name=tool.name, args=args, id=of_model)
+    request = ToolCallRequest(tool_call=call, tool=tool, state=None, runtime=cast(Any, None))
+    decided = None
+    approved = of_model is not None and approvals_of(turn).has(of_model, tool.name, args)
+    if not approved or _is_judged_otherwise(turn, request):
+        try:
+            decided = await _ask_rules(turn, request, named, is_plain=is_plain)
+        except (ToolRejected, InterruptExpired) as no:
+            if of_model is None:
+                raise
+            return str(no) if call_id is None else _refusal(no, tool.name, call_id)
+        if decided is None:
+            return RUNS
+        if decided.responded:
+            return decided.response if call_id is None else _message(decided.response, tool.name, call_id)
+    if decided is not None and decided.edited:
+        request = request.override(tool_call={**call, "args": decided.args})
+        given, note = {**added, **decided.args}, edit_note(decided.args)
+
+    async def run(_: ToolCallRequest, made: Any) -> Any:
+        return await execute(given, made)
+
+    async def make() -> Any:
+        result = await _made(turn, run, request, config)
+        return to_wire(result) if call_id is None else _to_journal(result)
+
+    recorded = await _record(turn, request, named, make, approved=True)
+    if call_id is not None:
+        return _noted(_from_journal(recorded, tool.name, call_id), note)
+    result = from_wire(recorded)
+    return f"{result}\n{note}" if note is not None and of_model is not None and isinstance(result, str) else result
+
+
+async def _made(turn: Turn, execute: Execute, request: ToolCallRequest, config: Any) -> Any:
+    """What a call comes to, once no interrupt stops it any more."""
+    known = config.get(CONF) or {}
+
+    async def run(made: Any) -> Any:
+        return await execute(request, {**config, CONF: {**known, CONFIG_KEY_SCRATCHPAD: made}})
+
+    with permitted(), calling(None):  # what it asks, and what it calls, is its own business
+        if CONFIG_KEY_SCRATCHPAD not in known:
+            return await execute(request, config)
+        return await until_answered(turn, run, known, request.state, Approvals())
+
+
+async def _record(
+    turn: Turn, request: ToolCallRequest, call_id: str, make: Callable[[], Awaitable[Any]], *, approved: bool
+) -> Any:
+    call = request.tool_call
+    return await turn.run_step(
         "tool",
-        name,
-        body,
+        call["name"],
+        make,
         key=f"tool:{call_id}",
-        arguments=args,
+        arguments=call["args"],
         once=approved,
         tool_call_id=call["id"],
-        shown=args,
+        shown=call["args"],
     )
-    return _noted(_from_journal(recorded, name, call_id), note)
 
 
-async def _ask_rules(turn: Turn, request: ToolCallRequest, call_id: str) -> Approval | None:
+async def _ask_rules(turn: Turn, request: ToolCallRequest, call_id: str, *, is_plain: bool = True) -> Approval | None:
+    """``is_plain``: whether the arguments are JSON, so that all of them is seen."""
     if not turn.may_have_rules:
         return None
     tool, args = request.tool, request.tool_call["args"]
@@ -87,7 +151,7 @@ async def _ask_rules(turn: Turn, request: ToolCallRequest, call_id: str) -> Appr
         call_id=call_id,
         args_schema=args_schema_of(tool),
         options=options_of(tool),
-        is_run=is_run(tool, args),
+        is_run=is_plain and is_run(tool, args),
     )
     return await approve(turn, call, required=False)
 
@@ -132,6 +196,10 @@ def _message_in(update: Any) -> Any:
 
 def _message(value: Any, name: str, call_id: str) -> ToolMessage:
     return ToolMessage(value if isinstance(value, str) else json.dumps(value), name=name, tool_call_id=call_id)
+
+
+def _refusal(no: ToolRejected | InterruptExpired, name: str, call_id: str) -> ToolMessage:
+    return ToolMessage(str(no), name=name, tool_call_id=call_id, status="error")
 
 
 def _noted(result: Any, note: str | None) -> Any:
