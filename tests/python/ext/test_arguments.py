@@ -17,6 +17,7 @@ from agents import function_tool, set_tracing_disabled
 from langchain.agents import create_agent
 from langchain.agents.middleware import HumanInTheLoopMiddleware
 from langchain_core.tools import InjectedToolCallId
+from langchain_core.tools import Tool as SimpleTool
 from langchain_core.tools import tool as langchain_tool
 from langgraph.prebuilt import InjectedState
 from pydantic import AfterValidator, BaseModel, Field
@@ -235,6 +236,14 @@ async def test_a_person_is_asked_where_a_tool_reads_another_name_than_its_model_
 
     seen, _, _ = await with_rules(create_agent(langgraph_runs.says([("act", {"force": False})]), [act], name="actor"))
     assert (seen, ran) == ([{"args": {"force": False}, "asked": True}], [True])
+
+
+async def test_a_langchain_tool_of_one_text_is_shown_as_its_model_is_told_of_it() -> None:
+    search = SimpleTool("search", lambda text: f"found {text}", "Search.")
+    agent = create_agent(langgraph_runs.says([("search", {"__arg1": "cats"})]), [search])
+    seen, said, _ = await with_rules(agent)
+    assert seen == [{"args": {"__arg1": "cats"}, "required": False}]
+    assert "found cats" in said
 
 
 async def test_what_langgraph_injects_is_neither_shown_nor_needed_to_tell() -> None:

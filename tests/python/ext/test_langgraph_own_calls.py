@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from datetime import date
 from typing import Annotated, Any
 
 import pytest
 from langchain_core.messages import AIMessage, ToolMessage
-from langchain_core.tools import BaseTool, InjectedToolArg, tool
+from langchain_core.tools import BaseTool, InjectedToolArg, Tool, tool
 from langgraph.func import entrypoint, task
 from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
@@ -211,6 +213,62 @@ async def test_what_people_and_rules_see_leaves_out_what_the_node_adds() -> None
     _, local = await judged(graph_of(tools, [("drop", {"force": False})]))
     assert [asked.request["payload"]["tool_args"] for asked in local.port.interrupts] == [{"force": False}]
     assert kept == [(False, place)]
+
+
+@tool
+def told(day: date, note: str = "") -> str:
+    """Tell the day."""
+    return f"{day:%d.%m.}{note}"
+
+
+OWN = [
+    (told, {"day": date(2026, 5, 1)}, {"day": "2026-05-01", "note": ""}, "01.05."),
+    (Tool("shout", str.upper, "Shout."), "hey", {"__arg1": "hey"}, "HEY"),
+    (Tool("shout", str.upper, "Shout."), {"text": "hey"}, {"__arg1": "hey"}, "HEY"),
+]
+
+
+@pytest.mark.parametrize(("made", "given", "shown", "result"), OWN, ids=["value", "text", "only argument"])
+async def test_rules_see_the_arguments_of_code_as_a_model_would_have_written_them(
+    made: BaseTool, given: Any, shown: Any, result: str
+) -> None:
+    def work(state: MessagesState) -> Any:
+        return {"messages": [AIMessage(made.invoke(given))]}
+
+    graph = StateGraph(MessagesState).add_node("work", work).add_edge(START, "work").compile()
+    said, local = await judged(graph)
+    asked = [(each.request["payload"]["tool_args"], each.request.get("required")) for each in local.port.interrupts]
+    assert (said, asked) == (result, [(shown, False)])
+
+
+async def test_a_person_is_asked_where_no_json_says_what_code_gives() -> None:
+    @tool
+    def drop(what: Any) -> str:
+        """Drop."""
+        return "dropped"
+
+    def work(state: MessagesState) -> Any:
+        return {"messages": [AIMessage(drop.invoke({"what": object()}))]}
+
+    graph = StateGraph(MessagesState).add_node("work", work).add_edge(START, "work").compile()
+    said, local = await judged(graph)
+    assert (said, [each.request.get("required", True) for each in local.port.interrupts]) == ("dropped", [True])
+
+
+async def test_several_at_once_are_asked_about_and_made_each_for_itself() -> None:
+    def make(effects: Effects) -> Any:
+        drop = dropping(effects)
+
+        async def one() -> str:
+            return str(await drop.ainvoke(FORCED))
+
+        async def work(state: MessagesState) -> Any:
+            return {"messages": [AIMessage(json.dumps(await asyncio.gather(one(), one(), hitl.step(one))))]}
+
+        return StateGraph(MessagesState).add_node("work", work).add_edge(START, "work").compile()
+
+    run, said = await proved(make, lambda asked: {"type": "approve"}, setup=asks_about, journal_start={"policy": True})
+    assert (run.effects, said) == ([True] * 3, ["dropped True"] * 3)
 
 
 async def test_a_coroutine_that_blocks_the_loop_calls_nothing_where_there_are_rules() -> None:

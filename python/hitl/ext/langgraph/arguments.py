@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Final, cast
 
+from langchain_core.tools import Tool
 from pydantic import BaseModel, ValidationError, create_model
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
@@ -13,6 +14,8 @@ from hitl.ext.arguments import misfit, says, usable, with_defaults
 
 def args_schema_of(tool: Any) -> dict[str, Any] | None:
     """JSON Schema of the arguments that a model may give to a tool; None where there is none."""
+    if _takes_one_text(tool):
+        return _ONE_TEXT
     schema = getattr(tool, "tool_call_schema", None)
     if isinstance(schema, dict):
         return schema
@@ -55,14 +58,34 @@ def is_run(tool: Any, written: dict[str, Any]) -> bool:
 def own_arguments(tool: Any, given: Any) -> tuple[dict[str, Any], dict[str, Any], bool]:
     """Of the arguments that a node gives a tool by itself, those that a model could give, as JSON; the others; and
     whether JSON says all of the former."""
-    if not isinstance(given, dict):  # the only one
+    if _takes_one_text(tool):  # whatever its name
+        values = [*given.values()] if isinstance(given, dict) else [given]
+        given = {_TEXT: values[0]} if len(values) == 1 else given
+    elif not isinstance(given, dict):  # the only one, or the first
         given = {next(iter(tool.args), "input"): given}
     schema = getattr(tool, "args_schema", None)
     is_model = isinstance(schema, type) and issubclass(schema, BaseModel)
-    injected = _injected(tool, schema) if is_model else frozenset()
+    injected = _injected(tool, schema) if is_model else frozenset[str]()
     shown = {name: value for name, value in given.items() if name not in injected}
+    added = {name: value for name, value in given.items() if name in injected}
     plain: dict[str, Any] = to_jsonable_python(shown, fallback=repr)
-    return plain, {name: value for name, value in given.items() if name in injected}, plain == shown
+    return plain, added, plain == shown or (is_model and _says_the_same(_without(schema, injected), plain, shown))
+
+
+def _says_the_same(reads: type[BaseModel], plain: dict[str, Any], shown: dict[str, Any]) -> bool:
+    try:
+        return _reads_alike(reads, plain, reads.model_validate(shown))
+    except ValidationError:
+        return False
+
+
+_TEXT: Final = "__arg1"
+_ONE_TEXT: Final[dict[str, Any]] = {"type": "object", "properties": {_TEXT: {"type": "string"}}, "required": [_TEXT]}
+"""What LangChain tells a model of a ``Tool``. The schema that it has of it is that of its own ``_run``."""
+
+
+def _takes_one_text(tool: Any) -> bool:
+    return isinstance(tool, Tool) and tool.args_schema is None
 
 
 def _injected(tool: Any, schema: Any) -> frozenset[str]:
