@@ -37,6 +37,7 @@ from pydantic_ai.exceptions import ApprovalRequired, ModelRetry
 from pydantic_ai.messages import AgentStreamEvent, FilePart, TextPart, ToolCallPart
 from pydantic_ai.models import CompletedStreamedResponse, Model
 from pydantic_ai.models.wrapper import WrapperModel
+from pydantic_ai.output import OutputContext
 from pydantic_ai.tools import (
     DeferredToolRequests,
     DeferredToolResults,
@@ -62,6 +63,7 @@ from hitl.ext.pydantic_ai.gate import (
     refused_edit,
     shown_unread,
 )
+from hitl.ext.pydantic_ai.outputs import has_functions, made_once
 from hitl.ext.turns import is_in_turn, is_past_the_loop
 from hitl.turn.retrying import Retries, Transient, check_retries
 from hitl.turn.runtime import Turn, agent_name, current_turn
@@ -238,6 +240,21 @@ class HitlDurability(BaseDurabilityCapability[Any]):
             return await handler(args)
         finally:
             current_call.reset(token)
+
+    async def wrap_output_process(
+        self,
+        ctx: RunContext[Any],
+        *,
+        output_context: OutputContext,
+        output: Any,
+        handler: Callable[[Any], Awaitable[Any]],
+    ) -> Any:
+        """Let functions that make the output of a run do so once."""
+        if not is_in_turn() or ctx.partial_output or not has_functions(ctx, output_context):
+            return await handler(output)
+        call = output_context.tool_call
+        call_id = None if call is None else call.tool_call_id
+        return await made_once(self.name, output_context, call_id, lambda: handler(output))
 
     async def on_tool_validate_error(
         self,
