@@ -6,7 +6,6 @@ import json
 import sys
 import types
 from collections.abc import AsyncIterable, AsyncIterator, Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -42,9 +41,7 @@ from pydantic_ai.models.test import TestModel
 from pydantic_ai.toolsets import ApprovalRequiredToolset, DynamicToolset
 
 import hitl
-from hitl import ChatMessage, RunState
-from hitl.driver.shapes import as_agent as load
-from hitl.errors import AgentLoadError
+from hitl import ChatMessage
 from hitl.ext.pydantic_ai import HitlDurability, as_agent
 from hitl.ext.pydantic_ai.backend import may_pass
 from hitl.ext.pydantic_ai.messages import compared, history_of, to_chat, turn_of
@@ -220,42 +217,6 @@ async def test_an_output_type_is_the_reply_as_json() -> None:
     agent = Agent(TestModel(custom_output_args={"name": "Oslo", "people": 7}), name="atlas", output_type=City)
     result = await hitl.run(agent, "Which?")
     assert City.model_validate_json(result.output or "") == City(name="Oslo", people=7)
-
-
-@dataclass
-class Account:
-    owner: str
-
-
-@pytest.mark.parametrize("how", ["context", "user_params"])
-async def test_deps_are_made_anew_from_what_the_turn_began_with(how: str) -> None:
-    made: list[Any] = []
-
-    async def account(params: Any) -> Account:
-        made.append(params)
-        return Account(params["owner"])
-
-    agent = Agent(says([("pay", {})]), name="bank", deps_type=Account)
-
-    @agent.tool(requires_approval=True)
-    def pay(ctx: RunContext[Account]) -> str:
-        return f"paid by {ctx.deps.owner}"
-
-    served = as_agent(agent, deps=account)
-    given = {"owner": "ada"}
-    message = ChatMessage.user_message(content="go", user_params=given if how == "user_params" else None)
-    first = await hitl.run(served, message, context=given if how == "context" else None)
-    state = RunState.from_string(served, first.state.to_string())
-    result = await hitl.run(served, state.approve(state.interrupts[0]))
-    assert result.output == '[["success", "paid by ada"]]'
-    assert made == [given, given]
-
-
-def test_an_agent_that_needs_deps_and_gets_none_says_so_before_the_first_turn() -> None:
-    served: Any = load(Agent(TestModel(), name="bank", deps_type=Account)).target
-    with pytest.raises(AgentLoadError, match="'bank' needs deps of type Account") as caught:
-        served.prepare()
-    assert "deps=" in (caught.value.hint or "")
 
 
 # -- models ------------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -168,6 +169,19 @@ async def test_invocation_state_is_what_the_turn_began_with(how: str) -> None:
     state = RunState.from_string(served, first.state.to_string())
     result = await hitl.run(served, state.approve(state.interrupts[0]))
     assert result.output == json.dumps([["success", "ADA" if how == "function" else "ada"]])
+
+
+@dataclass
+class Account:
+    owner: str
+
+
+async def test_a_context_that_cannot_be_the_invocation_state_is_an_error() -> None:
+    agent = payer([])
+    result = await hitl.run(agent, "go", context=Account("ada"))
+    assert "'payer' takes a dict as its invocation_state, and the context of the run is a Account" in str(result.error)
+    served = as_agent(agent, invocation_state=lambda account: {"owner": account.owner})
+    assert (await hitl.run(served, "go", context=Account("ada"))).status == "interrupted"
 
 
 async def test_turns_of_one_agent_at_the_same_time_do_not_meet() -> None:

@@ -18,6 +18,7 @@ from pydantic_core import to_json
 from hitl.agents.abandoned import tell_elsewhere
 from hitl.errors import AgentLoadError
 from hitl.ext.pydantic_ai.backend import read_result
+from hitl.ext.pydantic_ai.deps import fits, is_none, name_of_type
 from hitl.ext.pydantic_ai.durability import UNNAMED, HitlDurability
 from hitl.ext.pydantic_ai.messages import history_of, profiles_of, prompt_of, turn_of, with_system_prompt, without_told
 from hitl.messages import ChatMessage
@@ -48,7 +49,8 @@ def as_agent(
     - ``name``: what clients, rules and the journal call it; the agent's own name otherwise.
     - ``deps``: called at the begin of each run of a turn, also when it goes on after a restart, with the JSON that the
       turn began with: the ``context`` of ``hitl.run``, or else the ``user_params`` of the message. Returns the agent's
-      ``deps``, or an awaitable of them. What they open is not journaled.
+      ``deps``, or an awaitable of them. What they open is not journaled. Without it the ``context`` is the ``deps``:
+      one that is not of the agent's ``deps_type`` is an AgentLoadError.
     - ``models``: models that a run may switch to, by id.
     - ``stream``: whether models are asked for their words one by one, for whoever watches.
     - ``retries``: how often a model is asked again after errors that may pass; ``transient``: whether the last of them
@@ -81,9 +83,9 @@ class PydanticAI:
     def prepare(self) -> None:
         """Find out before the first turn what would keep each of them from running: AgentLoadError. And make, before
         workers are forked, what the framework would make in the first turn of each."""
-        if self._deps is None and self.agent.deps_type not in (object, type(None)):
+        if self._deps is None and not fits(None, self.agent.deps_type):
             raise AgentLoadError(
-                f"the agent {self.name!r} needs deps of type {self.agent.deps_type.__name__}",
+                f"the agent {self.name!r} needs deps of type {name_of_type(self.agent.deps_type)}",
                 "serve as_agent(agent, deps=...) of hitl.ext.pydantic_ai: deps= is a function that makes them",
             )
         agent = self.agent
@@ -130,11 +132,24 @@ class PydanticAI:
         return messages[-1], [*state, *messages]
 
     async def _deps_for(self, message: ChatMessage) -> Any:
-        if self._deps is None:
-            return None
         context = current_turn().context
+        if self._deps is None:
+            return self._as_deps(context)
         made = self._deps(message.user_params if context is None else context)
         return await made if inspect.isawaitable(made) else made
+
+    def _as_deps(self, context: Any) -> Any:
+        wanted = self.agent.deps_type
+        if context is None or fits(context, wanted):
+            return context
+        if is_none(wanted):
+            what = "no deps, and the run has a context"
+        else:
+            what = f"deps of type {name_of_type(wanted)}, and the context of the run is a {type(context).__name__}"
+        raise AgentLoadError(
+            f"the agent {self.name!r} takes {what}: as_agent(agent, deps=...) of hitl.ext.pydantic_ai makes the one of "
+            "the other"
+        )
 
 
 def _make_codecs() -> None:

@@ -11,6 +11,7 @@ from strands import Agent
 from strands.multiagent.base import MultiAgentBase
 
 from hitl.agents.abandoned import as_text, tell_elsewhere
+from hitl.errors import AgentLoadError
 from hitl.ext.gating import GateOptions, read_approvals
 from hitl.ext.strands.asking import put_question
 from hitl.ext.strands.copies import copy_for, name_of
@@ -51,7 +52,8 @@ def as_agent(
     - ``name``: what clients, rules and the journal call it; the agent's own name otherwise.
     - ``invocation_state``: called at the begin of each run of a turn, also when it goes on after a restart, with the
       JSON that the turn began with: the ``context`` of ``hitl.run``, or else the ``user_params`` of the message.
-      Returns what hooks and tools get as ``invocation_state``, or an awaitable of it; without it they get that JSON.
+      Returns what hooks and tools get as ``invocation_state``, or an awaitable of it; without it they get that JSON:
+      a context that is no dict is an AgentLoadError then.
     - ``approvals``: how to ask about calls, by tool: ``description``, ``allowed_decisions``, ``approvers``,
       ``expires_in``, ``source`` and ``metadata``. It holds for agents too that its tools and hooks call.
     - ``stream``: whether a model's words are shown one by one to whoever watches.
@@ -141,7 +143,13 @@ class Strands:
         if self._invocation_state is not None:
             made = self._invocation_state(given)
             return await made if inspect.isawaitable(made) else made
-        return given if isinstance(given, Mapping) else {}
+        if given is not None and not isinstance(given, Mapping):
+            raise AgentLoadError(
+                f"the agent {self.name!r} takes a dict as its invocation_state, and the context of the run is a "
+                f"{type(given).__name__}: as_agent(agent, invocation_state=...) of hitl.ext.strands makes the one of "
+                "the other"
+            )
+        return given or {}
 
 
 def _after(told: list[ChatMessage], prompt: Any) -> Any:
