@@ -9,23 +9,26 @@ import copy
 import functools
 import threading
 from collections.abc import AsyncIterator
-from typing import Any, Final
+from typing import Any, Final, cast
 from weakref import WeakSet
 
 from strands import Agent
 from strands.handlers.callback_handler import PrintingCallbackHandler, null_callback_handler
 from strands.interventions.registry import InterventionRegistry
 from strands.middleware import ExecuteToolStage, InvokeModelStage
+from strands.models import Model
 from strands.telemetry.metrics import EventLoopMetrics
 
 from hitl.ext.strands import tracing
 from hitl.ext.strands.hooks import TurnHooks, let_approve
 from hitl.ext.strands.state import TurnState
 from hitl.ext.strands.steps import call_tool, invoke_model
+from hitl.ext.strands.structured import Structured
 from hitl.ext.strands.turns import InTurn, in_turn_at_work, in_turn_of, know, may_pass
 from hitl.ext.turns import is_in_turn, is_past_the_loop, let_the_loop_run
 from hitl.turn.retrying import Retries
 from hitl.turn.runtime import current_turn
+from hitl.turn.steps import patched
 
 UNNAMED: Final = "agent"
 """What an agent without a name is called."""
@@ -97,6 +100,15 @@ def _equip(agent: Agent) -> None:
     let_approve(interventions.handlers)
 
 
+def _of_turn(agent: Agent) -> Agent:
+    """The agent, where it is one that runs in this turn; else a copy that does."""
+    if in_turn_of(agent) is not None:
+        return agent
+    name, caller = name_of(agent), in_turn_at_work()
+    alone = InTurn(current_turn(), name, _RETRIES, {}, stream=True)
+    return copy_for(agent, alone if caller is None else caller.of_another(name))
+
+
 def _give_to_nested_runs() -> None:
     """Let every run in a turn be journaled: nobody tells of agents that a tool calls by itself."""
     begin: Any = Agent.stream_async
@@ -105,14 +117,24 @@ def _give_to_nested_runs() -> None:
     def stream_async(self: Agent, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
         if is_past_the_loop():
             _equip(self)  # what it calls is refused while there are rules
-        if is_in_turn() and in_turn_of(self) is None:
-            name, caller = name_of(self), in_turn_at_work()
-            alone = InTurn(current_turn(), name, _RETRIES, {}, stream=True)
-            self = copy_for(self, alone if caller is None else caller.of_another(name))
-        events: AsyncIterator[Any] = begin(self, *args, **kwargs)
+        events: AsyncIterator[Any] = begin(_of_turn(self) if is_in_turn() else self, *args, **kwargs)
         return events
 
+    ask: Any = Agent.structured_output_async
+
+    @functools.wraps(ask)
+    async def structured_output_async(self: Agent, *args: Any, **kwargs: Any) -> Any:
+        if not is_in_turn() or not await patched("hitl.structured_output"):
+            return await ask(self, *args, **kwargs)
+        agent = _of_turn(self)
+        in_turn, own = in_turn_of(agent), copy.copy(agent)
+        assert in_turn is not None
+        own.model = cast(Model, Structured(agent, in_turn))
+        know(own, in_turn)
+        return await ask(own, *args, **kwargs)
+
     Agent.stream_async = stream_async  # type: ignore[method-assign]
+    Agent.structured_output_async = structured_output_async  # type: ignore[method-assign]
     let_the_loop_run(Agent, "__call__", "invoke_async")
     let_the_loop_run(Agent, "structured_output", "structured_output_async")
 

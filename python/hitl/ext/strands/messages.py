@@ -233,9 +233,12 @@ def spoken(message: Message) -> ChatMessage:
 
 def recorded(native: Mapping[str, Any]) -> RecordedReply:
     """A model's reply for the journal. ``native``: stop_reason, message, usage and metrics."""
-    said = native["usage"]
-    usage = {ours: said[theirs] for theirs, ours in _USAGE.items() if said.get(theirs) is not None}
-    return RecordedReply(spoken(native["message"]), usage, native["stop_reason"], dict(native))
+    return RecordedReply(spoken(native["message"]), usage_of(native["usage"]), native["stop_reason"], dict(native))
+
+
+def usage_of(said: Mapping[str, Any]) -> dict[str, float]:
+    """What a model has used, by our names."""
+    return {ours: said[theirs] for theirs, ours in _USAGE.items() if said.get(theirs) is not None}
 
 
 def _uses(message: Message) -> list[Any]:

@@ -63,13 +63,13 @@ async def invoke_model(context: InvokeModelContext, next_fn: Next) -> AsyncGener
     said = [each.to_dict() for each in to_chat(context.messages)]
     tools = {spec["name"]: spec["inputSchema"] for spec in context.tool_specs}
     with in_turn.speaking():
-        reply: dict[str, Any] = await _with_its_body(
+        reply: dict[str, Any] = await with_its_body(
             body,
             lambda body: run(
                 in_turn.turn,
                 in_turn.retries,
                 "model",
-                _model_id(context.model),
+                model_id(context.model),
                 body,
                 key=f"model:{in_turn.name}",
                 arguments={"messages": said, "tools": tools},
@@ -211,7 +211,7 @@ async def _called(
             wire["cancel"] = agent._cancel_message
         return _plain(wire, call_id)
 
-    stored = await _with_its_body(
+    stored = await with_its_body(
         body,
         lambda body: in_turn.turn.run_step(
             "tool",
@@ -256,7 +256,7 @@ def _wire_of(interrupt: Interrupt) -> list[Any]:
     return [interrupt.id, interrupt.name, to_jsonable_python(interrupt.reason, fallback=repr)]
 
 
-async def _with_its_body(body: Body, step: Callable[[Body], Awaitable[Any]]) -> Any:
+async def with_its_body(body: Body, step: Callable[[Body], Awaitable[Any]]) -> Any:
     """``step(body)``. Who stops waiting for it goes on once the body has stopped: it is in a generator of the
     framework's, which those around close as soon as they hear of that."""
     tasks: set[asyncio.Task[Any] | None] = set()
@@ -349,7 +349,8 @@ def _source(tool: AgentTool) -> str | None:
     return None if client is None else f"mcp:{getattr(client, '_prefix', None) or 'server'}"
 
 
-def _model_id(model: Any) -> str:
+def model_id(model: Any) -> str:
+    """What a model's steps are called."""
     config = model.get_config()
     name = config.get("model_id") if isinstance(config, Mapping) else None
     return name if isinstance(name, str) else type(model).__name__
