@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from contextlib import nullcontext
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from pydantic_core import to_jsonable_python
 
 from hitl.ext.openai_agents.memory import name_of
 from hitl.ext.turns import is_in_turn
+from hitl.journal.codec import encode
 from hitl.turn.permits import permit
 from hitl.turn.runtime import current_turn
 
@@ -31,17 +33,29 @@ _run_tool_output = ToolOutputGuardrail.run
 
 
 async def _run(kind: str, guardrail: Any, agent: Any, call_id: str | None, ask: Any) -> Any:
-    """What a guardrail said, as JSON."""
+    """What a guardrail said, by member: what it says beside its verdict may be of any class, and is of it again."""
     turn = current_turn()
     function = guardrail.guardrail_function
     name = guardrail.name or getattr(function, "__name__", type(function).__name__)
     of = name_of(turn, agent) if call_id is None else call_id
 
     async def body() -> Any:
-        return to_jsonable_python(await ask(), fallback=repr)
+        said = await ask()
+        if not dataclasses.is_dataclass(said):
+            return to_jsonable_python(said, fallback=repr)
+        return {field.name: _kept(getattr(said, field.name)) for field in dataclasses.fields(said)}
 
     with permit() if kind in _OF_WHAT_GOES_IN else nullcontext():
         return await turn.run_step("guardrail", name, body, key=f"{kind}:{of}:{name}")
+
+
+def _kept(value: Any) -> Any:
+    """The value as a step keeps it; of what none can keep, its JSON."""
+    try:
+        encode(value)
+    except (TypeError, ValueError):
+        return to_jsonable_python(value, fallback=repr)
+    return value
 
 
 async def _input(self: InputGuardrail[Any], agent: Any, input: Any, context: Any) -> InputGuardrailResult:
