@@ -24,6 +24,16 @@ class JudgedArguments(NamedTuple):
     are rules."""
 
 
+def beyond_json(arguments: Mapping[str, Any]) -> str | None:
+    """What of arguments JSON cannot carry, in words for a model: Python's reader takes ``NaN``, makes infinity of
+    ``1e400`` and keeps integers of any size. None where all of it is JSON."""
+    try:
+        _core.to_json(arguments)
+    except ValueError as error:
+        return str(error).removeprefix("value.")
+    return None
+
+
 def usable(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """A framework's schema where arguments can be checked against it: one that refers to elsewhere is no such."""
     if schema is None:

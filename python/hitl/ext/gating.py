@@ -6,12 +6,12 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, TypedDict
+from typing import Any, NoReturn, TypedDict
 
 from hitl import _core
 from hitl.decisions import DECISIONS, Approval, DecisionKind, read_allowed_decisions, read_approvers
 from hitl.errors import ToolRejected
-from hitl.ext.arguments import misfit, usable, with_defaults
+from hitl.ext.arguments import beyond_json, misfit, usable, with_defaults
 from hitl.journal.account import fits_step
 from hitl.tools.asking import ApprovalMismatch, Question, ask_binding_id
 from hitl.turn.interrupts import seconds
@@ -102,6 +102,10 @@ async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval 
     """
     if not required and not turn.may_have_rules:
         return None
+    if (lacking := beyond_json(call.arguments)) is not None:
+        if required or turn.has_rules_for(call.tool_name, {}, call.question_key, call.step_key, call.refusal_key):
+            await _refuse(turn, call, f"its arguments are no JSON: {lacking}")
+        return None
     schema = usable(call.args_schema)
     if schema is not None:
         call = replace(call, arguments=with_defaults(schema, call.arguments))
@@ -141,16 +145,17 @@ async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval 
 
 
 async def _check_fit(turn: Turn, call: ForeignCall, schema: Mapping[str, Any]) -> None:
-    """What a framework would convert first, a text ``"true"`` to a boolean, a rule may take for something else.
-
-    A no is in the journal, for without rules there would be none: those of a replay may be others.
-    """
+    """What a framework would convert first, a text ``"true"`` to a boolean, a rule may take for something else."""
     wrong = misfit(schema, call.arguments)
-    if wrong is None:
-        return
+    if wrong is not None:
+        await _refuse(turn, call, f"its arguments do not fit its schema: {wrong}")
+
+
+async def _refuse(turn: Turn, call: ForeignCall, why: str) -> NoReturn:
+    """A no is in the journal, for without rules there would be none: those of a replay may be others."""
 
     async def body() -> str:
-        return f"{call.tool_name} did not run, for its arguments do not fit its schema: {wrong}"
+        return f"{call.tool_name} did not run, for {why}"
 
     raise ToolRejected(await turn.run_step("policy", fits_step(call.tool_name), body, key=call.refusal_key))
 

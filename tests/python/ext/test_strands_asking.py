@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -162,6 +164,28 @@ async def test_one_answer_never_waits_for_another() -> None:
 async def test_a_state_with_two_open_calls_is_small() -> None:
     result = await hitl.run(payer([], [("pay", {"cents": 1}), ("pay", {"cents": 2})]), "go")
     assert len(result.state.to_string()) < 5 * 1024
+
+
+@pytest.mark.parametrize("cents", [math.nan, math.inf, 10**30], ids=str)
+async def test_numbers_that_json_lacks_are_put_before_nobody_and_the_model_is_told(cents: float) -> None:
+    effects: Effects = []
+    result = await hitl.run(payer(effects, [("pay", {"cents": cents})]), "go")
+    assert (result.status, effects) == ("idle", []), result
+    assert "pay did not run, for its arguments are no JSON: cents is " in str(result.output)
+
+
+async def test_a_call_with_such_a_number_runs_where_nobody_has_a_say_and_the_next_turn_knows_of_it(
+    tmp_path: Path,
+) -> None:
+    @tool
+    def grade(points: float) -> str:
+        """Grade."""
+        return f"graded {points}"
+
+    agent = Agent(says([("grade", {"points": math.inf})]), tools=[grade], name="grader", callback_handler=None)
+    for _ in range(2):
+        result = await hitl.run(agent, "go", store=tmp_path / "hitl.db", session="class")
+        assert (result.status, result.output) == ("idle", '[["success", "graded inf"]]'), result
 
 
 # -- questions ---------------------------------------------------------------------------------------------------------

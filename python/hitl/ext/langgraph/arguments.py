@@ -9,7 +9,7 @@ from langchain_core.tools import Tool
 from pydantic import BaseModel, ValidationError, create_model
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from hitl.ext.arguments import misfit, says, usable, with_defaults
+from hitl.ext.arguments import beyond_json, misfit, says, usable, with_defaults
 
 
 def args_schema_of(tool: Any) -> dict[str, Any] | None:
@@ -40,6 +40,8 @@ def is_run(tool: Any, written: dict[str, Any]) -> bool:
     schema = getattr(tool, "args_schema", None)
     if schema is None or isinstance(schema, dict):
         return True
+    if beyond_json(written) is not None:
+        return False  # nor does it run where anybody has a say
     if not (isinstance(schema, type) and issubclass(schema, BaseModel)):
         return False  # of pydantic 1
     injected = _injected(tool, schema)

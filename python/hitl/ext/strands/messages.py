@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -172,10 +173,21 @@ def turn_of(
         made = made[len(told) - calls :]
     shown = [*told, *shown_turn(message, made, reply)]
     is_longer = list(after[: len(before)]) == list(before)
-    kept: list[Any] = list(after[len(before) :]) if is_longer else [{_INSTEAD: True}, *after]
+    kept: list[Any] = [_carried(each) for each in (after[len(before) :] if is_longer else after)]
+    if not is_longer:
+        kept.insert(0, {_INSTEAD: True})
     if state is not None:
         kept.append({_STATE: dict(state)})
     return keep(shown, FORM, encode_bytes_values(kept))
+
+
+def _carried(value: Any) -> Any:
+    """A message as JSON carries it: what a model wrote as ``NaN`` or ``1e400`` is its text."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {name: _carried(each) for name, each in value.items()}
+    return [_carried(each) for each in value] if isinstance(value, list) else value
 
 
 def without_states(state: Sequence[ChatMessage]) -> list[ChatMessage]:
