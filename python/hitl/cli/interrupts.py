@@ -270,7 +270,8 @@ def watch(
 def summary(interrupt: Interrupt) -> str:
     """What an interrupt asks, in one line."""
     if interrupt.type == "tool_approval" and interrupt.tool_name is not None:
-        return f"{one_line(str(interrupt.tool_name))} {exact_json(interrupt.tool_args)}"
+        source = f" ({one_line(interrupt.tool_source)})" if interrupt.tool_source is not None else ""
+        return f"{one_line(str(interrupt.tool_name))}{source} {exact_json(interrupt.tool_args)}"
     if interrupt.type == "user_input" and isinstance(interrupt.payload.get("questions"), list):
         asked = [str(entry.get("question")) for entry in interrupt.payload["questions"] if isinstance(entry, dict)]
         return one_line(" / ".join(asked))

@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 
 from hitl.cli.chat.rendering import approval_panel
+from hitl.cli.interrupts import summary
 from hitl.client import Interrupt
 from tests.python.cli.conversation import APPROVAL, Open, Serve, answers_sent, asks, leave, start_turn
 from tests.python.cli.terminal import DOWN, ENTER, UP
@@ -221,3 +222,21 @@ def test_a_rule_that_could_not_tell_stands_in_the_panel() -> None:
     del record["rule_failed"]
     console.print(approval_panel(Interrupt.from_json(record), ""))
     assert console.file.getvalue().count("could not tell about") == 1
+
+
+def test_where_a_tool_is_from_stands_where_somebody_decides_about_it() -> None:
+    record = {
+        "interrupt_id": "i",
+        "type": "tool_approval",
+        "payload": {"type": "tool_approval", "tool_name": "remove", "tool_args": {"id": 5}},
+        "tool_source": "namespace:drafts\u202e",
+    }
+    interrupt = Interrupt.from_json(record)
+    console = Console(file=io.StringIO(), width=120)
+    console.print(approval_panel(interrupt, ""))
+    assert isinstance(console.file, io.StringIO)
+    assert "the tool is from namespace:drafts" in console.file.getvalue()
+    assert summary(interrupt).startswith("remove (namespace:drafts")
+    assert "\u202e" not in console.file.getvalue() + summary(interrupt)
+    del record["tool_source"]
+    assert summary(Interrupt.from_json(record)) == 'remove {"id": 5}'

@@ -218,6 +218,8 @@ def approval_panel(interrupt: Interrupt, number: str) -> Panel:
     if interrupt.rule_failed:
         warning = f"A rule could not tell about this call: {one_line(interrupt.rule_failed)}"
         parts.append(Text(warning, style="bold red"))
+    if interrupt.tool_source:
+        parts.append(Text(f"the tool is from {one_line(interrupt.tool_source)}"))
     if interrupt.agent:
         parts.append(Text(f"asked by {one_line(interrupt.agent)}", style="dim"))
     title = Text(f"Approve this tool call? {number}".rstrip(), style="bold yellow")

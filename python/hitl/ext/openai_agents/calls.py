@@ -162,15 +162,23 @@ async def _check_again(tool: FunctionTool, context: ToolContext[Any]) -> str | N
 
 def foreign_call(tool: FunctionTool, call_id: str, arguments: dict[str, Any]) -> ForeignCall:
     """A call, for whoever is asked about it."""
-    server = seams.server_of(tool)
+    namespace = seams.namespace_of(tool)
     return ForeignCall(
         tool_name=tool.name,
         arguments=arguments,
         call_id=call_id,
         args_schema=tool.params_json_schema,
-        source=None if server is None else f"mcp:{server}",
-        options=memory_of(current_turn()).approvals.get(tool.name),
+        source=source_of(seams.server_of(tool), namespace),
+        options=memory_of(current_turn()).approvals_for(tool.name, namespace),
     )
+
+
+def source_of(server: str | None, namespace: str | None) -> str | None:
+    """Where a function tool is from: its MCP server, or the namespace that tells it from others of its name. That it is
+    no part of the name lets a rule about the name hold in every namespace."""
+    if server is not None:
+        return f"mcp:{server}"
+    return None if namespace is None else f"namespace:{namespace}"
 
 
 def read_arguments(text: str) -> dict[str, Any] | None:

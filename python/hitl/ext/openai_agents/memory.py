@@ -35,7 +35,7 @@ class TurnMemory:
     """The agent that is served; what it is called there is the turn's agent."""
 
     approvals: Mapping[str, GateOptions] = field(default_factory=dict)
-    """How to ask about calls of function tools, by tool."""
+    """How to ask about calls of function tools, by tool: see ``approvals_for``."""
 
     given: dict[CallPlace, Approval | None] = field(default_factory=dict)
     """What was decided about calls; None: nobody had to be asked."""
@@ -55,6 +55,12 @@ class TurnMemory:
 
     ids: Counter[str] = field(default_factory=Counter)
     """How many ids of spans each step has taken."""
+
+    def approvals_for(self, name: str, namespace: str | None) -> GateOptions | None:
+        """How to ask about calls of a function tool; what is said of it as the SDK writes it in full,
+        ``namespace.name``, counts more than what is said of all of its name."""
+        said = None if namespace is None else self.approvals.get(f"{namespace}.{name}")
+        return self.approvals.get(name) if said is None else said
 
 
 speaking_var: ContextVar[Agent[Any] | None] = ContextVar("hitl_openai_agents_speaking", default=None)

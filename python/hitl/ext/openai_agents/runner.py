@@ -11,7 +11,8 @@ from agents.run import AgentRunner
 
 from hitl.decisions import Approval
 from hitl.ext.gating import ForeignCall, approve
-from hitl.ext.openai_agents.calls import REFUSALS, read_arguments
+from hitl.ext.openai_agents import seams
+from hitl.ext.openai_agents.calls import REFUSALS, read_arguments, source_of
 from hitl.ext.openai_agents.memory import call_place, memory_of, name_of, speaking_var
 from hitl.ext.openai_agents.sessions import JournaledSession
 from hitl.ext.turns import is_in_thread, is_in_turn
@@ -90,13 +91,14 @@ async def _ask(turn: Turn, item: ToolApprovalItem, call_id: str) -> Approval | N
     tool = _tool_of(item)
     origin = item.tool_origin
     server = getattr(item.raw_item, "server_label", None) or (None if origin is None else origin.mcp_server_name)
-    options = memory_of(turn).approvals.get(item.tool_name or "")
+    namespace = _namespace_of(item)
+    options = memory_of(turn).approvals_for(item.tool_name or "", namespace)
     call = ForeignCall(
         tool_name=item.tool_name or "tool",
         arguments={"arguments": item.arguments} if arguments is None else arguments,
         call_id=call_id,
         args_schema=getattr(tool, "params_json_schema", None),
-        source=None if server is None else f"mcp:{server}",
+        source=source_of(server, namespace),
         options=options if tool is not None else {"allowed_decisions": ("approve", "reject")},
     )
     return await approve(turn, call, required=True)
@@ -104,8 +106,14 @@ async def _ask(turn: Turn, item: ToolApprovalItem, call_id: str) -> Approval | N
 
 def _tool_of(item: ToolApprovalItem) -> Any:
     """The function tool that a call is of; None for tools of other kinds, whose arguments are not ours to change."""
-    named = [tool for tool in item.agent.tools if getattr(tool, "params_json_schema", None) is not None]
-    return next((tool for tool in named if tool.name == item.tool_name), None)
+    functions = [tool for tool in item.agent.tools if getattr(tool, "params_json_schema", None) is not None]
+    called = (item.tool_name, _namespace_of(item))
+    return next((tool for tool in functions if (tool.name, seams.namespace_of(tool)) == called), None)
+
+
+def _namespace_of(item: ToolApprovalItem) -> str | None:
+    """The namespace of a call's tool; a tool that is in none and is loaded late is called in one of its own name."""
+    return None if item.tool_namespace == item.tool_name else item.tool_namespace
 
 
 def _id_of(item: ToolApprovalItem) -> str:

@@ -46,6 +46,7 @@ usage_of: Callable[[Any], Any] = _find("agents.usage", "_response_usage_to_usage
 _construct: Callable[..., Any] = _find("openai._models", "construct_type", "value", "type_")
 _namespace: Callable[..., Any] = _find("agents._tool_identity", "get_tool_call_namespace")
 _lookup_key: Callable[..., Any] = _find("agents._tool_identity", "get_function_tool_lookup_key_for_call")
+_namespace_of: Callable[..., Any] = _find("agents._tool_identity", "get_explicit_function_tool_namespace", "tool")
 _is_deferred: Callable[..., Any] = _find("agents._tool_identity", "is_deferred_top_level_function_tool")
 origin_of: Callable[..., Any] = _find("agents.tool", "get_function_tool_origin")
 
@@ -77,6 +78,12 @@ def lookup_of(tool: Any, call: Any) -> tuple[str | None, Any]:
     if _is_deferred(tool):
         return namespace or tool.name, ("deferred_top_level", tool.name)
     return namespace, _lookup_key(call)
+
+
+def namespace_of(tool: Any) -> str | None:
+    """The namespace that a tool is in: two may have tools of one name."""
+    namespace: str | None = _namespace_of(tool)
+    return namespace
 
 
 def begin_anew(context: Any, arguments: str) -> None:
