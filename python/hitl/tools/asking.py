@@ -53,7 +53,7 @@ class Question:
     """Whether the call needs approval by itself; else only the rules are asked."""
 
     is_run: bool = True
-    """Whether the arguments say what would run. Where not, and there are rules, none of them and no grant lets it run."""
+    """Whether the arguments say what would run. Where not, no rule and no grant lets it run while there are rules."""
 
     proposed: dict[str, Any] | None = None
     """What code decided already, where it did."""

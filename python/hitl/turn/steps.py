@@ -175,8 +175,8 @@ def _check_options(function: Callable[..., Any], args: tuple[Any, ...], kwargs: 
     except TypeError as error:
         option = min(options)
         raise TypeError(
-            f"step() passes {option}= on to {_name_of(function)}(): {error}; hint: the options of a step stand where its "
-            f"function is defined: @hitl.step({option}=...), or hitl.step({option}=...)({_name_of(function)})"
+            f"step() passes {option}= on to {_name_of(function)}(): {error}; hint: the options of a step stand where "
+            f"its function is defined: @hitl.step({option}=...), or hitl.step({option}=...)({_name_of(function)})"
         ) from error
     except ValueError:  # a builtin without a signature, which says itself what it takes
         return

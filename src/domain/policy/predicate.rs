@@ -122,7 +122,10 @@ impl ExpressionVariables {
             agent: text(call.agent),
             args: value(call.args),
             origin: call.origin.map(|origin| {
-                (origin.source.and_then(without_place).map(str::to_owned), object(origin.metadata.unwrap_or(&JsonObject::new())))
+                (
+                    origin.source.and_then(without_place).map(str::to_owned),
+                    object(origin.metadata.unwrap_or(&JsonObject::new())),
+                )
             }),
         })
     }

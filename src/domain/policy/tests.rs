@@ -378,7 +378,8 @@ fn a_call_whose_arguments_do_not_say_what_runs_is_for_a_person_whatever_rules_an
             let asked = Ask { is_run: false, payload: payload.as_object().cloned().unwrap(), ..ask(members) };
             let verdict = decide_by(&asked, &none, server, &granted);
             assert_eq!(outcome(&verdict), expected, "{asked:?}");
-            let told = matches!(&verdict, Verdict::Person { failed: Some(why), .. } if why.contains("something else may run"));
+            let told =
+                matches!(&verdict, Verdict::Person { failed: Some(why), .. } if why.contains("something else may run"));
             assert_eq!(told, expected.0 == "person", "{verdict:?}");
         }
     }
