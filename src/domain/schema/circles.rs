@@ -32,12 +32,12 @@ impl<'i> Keyword<'i> for Seen {
 
 /// `schema`, of which it is counted how often it is looked at.
 fn watched(schema: Value) -> Value {
-    let seen = json!({"seen": true});
-    json!({"allOf": [seen, seen, seen, seen, seen, seen, schema]})
+    let mark = json!({"seen": true});
+    json!({"allOf": [mark, mark, mark, mark, mark, mark, schema]})
 }
 
 /// How often the watched schemas in `schema` are looked at to check `value`.
-fn looks(schema: &Value, value: &Value) -> u64 {
+fn seen(schema: &Value, value: &Value) -> u64 {
     let all = Arc::new(AtomicU64::new(0));
     let counter = Arc::clone(&all);
     let checking = jsonschema::options()
@@ -86,7 +86,7 @@ fn nested(depth: usize) -> Value {
 
 #[test]
 fn what_doubles_on_each_level_of_a_circle_is_refused_before_it_is_looked_at() {
-    let visits = looks(&levels(14), &nested(13));
+    let visits = seen(&levels(14), &nested(13));
     assert!(visits > 1 << 13, "{visits}");
     assert!(are_at_most(visits * 8, &levels(14), &nested(13)) && !are_at_most(visits - 1, &levels(14), &nested(13)));
     assert_eq!(validate(&levels(26), &nested(10)), [""; 0]);
@@ -149,7 +149,7 @@ fn what_others_have_left_is_counted_in_circles_too() {
         "allOf": [watched(json!({"properties": {"a": {"$ref": "#"}}})), {"anyOf": [watched(json!({"type": ["integer", "object"]}))]}],
         "unevaluatedProperties": false,
     }));
-    let visits = looks(&schema, &nested(12));
+    let visits = seen(&schema, &nested(12));
     assert!(!are_at_most(visits - 1, &schema, &nested(12)), "{visits}");
     assert!(!are_at_most(1 << 12, &schema, &nested(12)));
     assert_eq!(validate(&schema, &nested(45)), ["too_large"]);
@@ -245,9 +245,9 @@ proptest! {
     #![proptest_config(config(1))]
 
     #[test]
-    fn no_fewer_looks_are_counted_than_there_are((schema, value) in cases()) {
+    fn no_fewer_visits_are_counted_than_there_are((schema, value) in cases()) {
         let value = scalars_first(&value);
-        let (Some(bound), visits) = (bound(&schema), looks(&schema, &value)) else { return Ok(()) };
+        let (Some(bound), visits) = (bound(&schema), seen(&schema, &value)) else { return Ok(()) };
         prop_assert!(visits <= bound.of_value(&value), "{} of {:?}", visits, bound);
         prop_assert!(visits == 0 || !are_at_most(visits - 1, &schema, &value), "{}", visits);
     }
@@ -305,7 +305,7 @@ fn nothing_is_left_out_of_the_count_that_may_be_looked_at() {
             deep(|inner| json!([inner])),
         ),
     ] {
-        let visits = looks(&schema, &scalars_first(&value));
+        let visits = seen(&schema, &scalars_first(&value));
         assert!(!are_at_most(visits - 1, &schema, &value), "{visits} of {schema}");
     }
 }
