@@ -75,6 +75,8 @@ class ForeignCall:
     source: str | None = None
     options: GateOptions | None = None
     metadata: dict[str, Any] | None = None
+    doubt: str | None = None
+    """Why nobody can be asked about it, in words for the model; it does not run where anybody has a say."""
     is_run: bool = True
     """Whether the arguments say what would run. Where they do not, and there are rules, a person is asked."""
 
@@ -102,9 +104,9 @@ async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval 
     """
     if not required and not turn.may_have_rules:
         return None
-    if (lacking := beyond_json(call.arguments)) is not None:
+    if (doubt := _doubt(turn, call)) is not None:
         if required or turn.has_rules_for(call.tool_name, {}, call.question_key, call.step_key, call.refusal_key):
-            await _refuse(turn, call, f"its arguments are no JSON: {lacking}")
+            await _refuse(turn, call, doubt)
         return None
     schema = usable(call.args_schema)
     if schema is not None:
@@ -142,6 +144,14 @@ async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval 
     if decision["type"] == "edit":
         return Approval(decision["args"], edited=True)
     return Approval(call.arguments) if required or decision.get("by") == "person" else None
+
+
+def _doubt(turn: Turn, call: ForeignCall) -> str | None:
+    """Why nobody can be asked about a call. One about which somebody was asked goes on, whatever is said of its tool
+    since."""
+    if (lacking := beyond_json(call.arguments)) is not None:
+        return f"its arguments are no JSON: {lacking}"
+    return None if call.doubt is None or turn.is_recorded(call.question_key) else call.doubt
 
 
 async def _check_fit(turn: Turn, call: ForeignCall, schema: Mapping[str, Any]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, cast
@@ -25,8 +26,15 @@ from hitl.ext.langgraph.arguments import args_schema_of, is_run
 from hitl.ext.langgraph.inside import Approvals, own_tool_of, tool_of
 from hitl.turn.runtime import Turn
 
+logger = logging.getLogger("hitl.ext.langgraph")
+
 OPTIONS: Final = "hitl"
 """The member of a tool's ``metadata`` with our options."""
+
+_HINTS: Final = frozenset({"readonlyhint", "destructivehint", "idempotenthint", "openworldhint"})
+_OF_SERVER: Final = "_meta"
+# What the metadata of an MCP server's tool has, as langchain-mcp-adapters makes it of the server's annotations: beside
+# these stands whatever else the server writes there.
 
 QUESTION: Final = "question"
 """The type of a question whose value names none."""
@@ -52,14 +60,37 @@ async def answer(turn: Turn, interrupt: Interrupt, number: int, state: Any, appr
 
 def options_of(tool: Any) -> GateOptions:
     """What a tool says in its ``metadata`` about its approval: ``{"hitl": {...}}``. What else is there is kept with
-    the question, as ``metadata`` of its own."""
+    the question, as ``metadata`` of its own. Nothing is read of what an MCP server says of its tool."""
     said = dict(getattr(tool, "metadata", None) or {})
+    said.pop(_OF_SERVER, None)
+    if _is_of_server(said):
+        return {}
     own = said.pop(OPTIONS, None)
     where = f"metadata[{OPTIONS!r}] of {getattr(tool, 'name', None)}"
     options: dict[str, Any] = {} if own is None else dict(check_options(where, own))
     if said:
         options["metadata"] = {**to_jsonable_python(said, fallback=repr), **options.get("metadata", {})}
     return cast(GateOptions, options)
+
+
+def doubt_of(tool: Any) -> str | None:
+    """Why a call of a tool cannot be asked about, in words for its model: whether the agent's code has said how, or an
+    MCP server, whose tool might then choose its approvers and the rules that it is under."""
+    said = getattr(tool, "metadata", None) or {}
+    if OPTIONS not in said or not _is_of_server(said):
+        return None
+    logger.warning(
+        "calls of %s are refused: its metadata has %r beside the hints of an MCP server, who may have said it. "
+        "hint: tool.metadata = {%r: {...}}, in the place of all that the server says",
+        tool.name,
+        OPTIONS,
+        OPTIONS,
+    )
+    return f"its metadata[{OPTIONS!r}] may be the word of an MCP server"
+
+
+def _is_of_server(said: Mapping[str, Any]) -> bool:
+    return {str(name).replace("_", "").lower() for name in said} >= _HINTS
 
 
 # -- approvals ---------------------------------------------------------------------------------------------------------
@@ -112,6 +143,7 @@ async def _decide(
         call_id=call["id"],
         args_schema=schema,
         options=options,
+        doubt=doubt_of(tool),
         is_run=tool is None or is_run(tool, call["args"]),
     )
     try:

@@ -19,7 +19,7 @@ from hitl.decisions import Approval
 from hitl.errors import InterruptExpired, ToolRejected
 from hitl.ext.gating import ForeignCall, approve, edit_note
 from hitl.ext.langgraph.arguments import args_schema_of, is_run, own_arguments, runs_as_written
-from hitl.ext.langgraph.asking import options_of
+from hitl.ext.langgraph.asking import doubt_of, options_of
 from hitl.ext.langgraph.inside import Approvals, approvals_of, calling, own_calls
 from hitl.ext.langgraph.messages import text_of
 from hitl.ext.langgraph.nodes import until_answered
@@ -151,6 +151,7 @@ async def _ask_rules(turn: Turn, request: ToolCallRequest, call_id: str, *, is_p
         call_id=call_id,
         args_schema=args_schema_of(tool),
         options=options_of(tool),
+        doubt=doubt_of(tool),
         is_run=is_plain and is_run(tool, args),
     )
     return await approve(turn, call, required=False)
