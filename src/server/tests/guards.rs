@@ -7,7 +7,8 @@ use axum::routing::get;
 use serde_json::json;
 use tower::ServiceExt;
 
-use super::access::{OWN, key, sign_in};
+use super::access::key;
+use super::sign_ins::{OWN, sign_in};
 use super::support::{Client, HOST, engine};
 use crate::domain::scope::Scope;
 use crate::engine::settings::Settings;

@@ -3,7 +3,8 @@
 use axum::http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::access::{OWN, bearer, operations, sign_in, wanted};
+use super::access::{bearer, operations, wanted};
+use super::sign_ins::{OWN, sign_in};
 use super::support::{Client, Reply, within};
 use crate::domain::access::{Actor, NewKey};
 use crate::domain::scope::Scope;

@@ -21,6 +21,7 @@ mod rates;
 mod retries;
 mod revoking;
 mod sessions;
+pub mod sign_ins;
 mod strict_json;
 pub mod support;
 mod triage;

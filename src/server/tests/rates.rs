@@ -6,7 +6,8 @@ use axum::body::Body;
 use axum::http::{Method, Request, StatusCode};
 use serde_json::json;
 
-use super::access::{OWN, as_key, bearer, sign_in};
+use super::access::{as_key, bearer};
+use super::sign_ins::{OWN, sign_in};
 use super::support::{Client, Reply};
 use crate::engine::settings::Settings;
 use crate::server::auth::Peer;
