@@ -4,8 +4,9 @@
 //! nothing between the two but a queue each. Where the store is in memory, the future never waits but for the turn.
 
 pub mod driver;
+#[cfg(test)]
+mod tests;
 
-use std::convert::Infallible;
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
@@ -33,7 +34,8 @@ pub struct Run {
     pub store: Arc<dyn Store>,
     /// What it begins with.
     pub begin: Begin,
-    /// To let go of it: its journal stays as it is, and [`Run::run`] returns.
+    /// To let go of it: what the turn has said until then is stored, its journal stays as it is after that, and
+    /// [`Run::run`] returns.
     pub stop: CancellationToken,
     /// Who hears of it while it runs.
     pub listener: Option<Box<dyn Fn(EventView) + Send>>,
@@ -127,11 +129,15 @@ impl Run {
             None => None,
         };
         let inbox = RunInbox { engine: Arc::clone(engine), turn, epoch: 0, runtime, worker };
-        let outcome = tokio::select! {
-            biased;
-            never = inbox.attend(receiver) => match never {},
-            outcome = run.run(begin, stop) => outcome,
+        // What is on its way to the store is seen through by either: dropped in the midst, what the turn said would be
+        // stored by half, where that takes several transactions, and nobody would be told.
+        let (idle, over) = (CancellationToken::new(), CancellationToken::new());
+        let running = async {
+            let outcome = run.run(begin, idle.clone()).await;
+            over.cancel();
+            outcome
         };
+        let ((), outcome) = tokio::join!(inbox.attend(receiver, stop, &idle, &over), running);
         let told = match heard {
             Some(heard) => {
                 let told = run.finish_events().await;
@@ -172,14 +178,26 @@ struct RunInbox {
 }
 
 impl RunInbox {
-    async fn attend(mut self, mut receiver: RunReceiver) -> Infallible {
+    /// Until the run is `over`. Once it is to `stop`, and all that was said until then is through, it says so: `idle`.
+    async fn attend(
+        mut self,
+        mut receiver: RunReceiver,
+        stop: CancellationToken,
+        idle: &CancellationToken,
+        over: &CancellationToken,
+    ) {
         let mut next = None;
         loop {
             let said = match next.take() {
                 Some(said) => said,
-                None => match receiver.recv().await {
-                    Some(said) => said,
-                    None => std::future::pending().await,
+                None => tokio::select! {
+                    biased;
+                    () = over.cancelled() => return,
+                    Some(said) = receiver.recv() => said,
+                    () = stop.cancelled(), if !idle.is_cancelled() => {
+                        idle.cancel();
+                        continue;
+                    }
                 },
             };
             match said {
