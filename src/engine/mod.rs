@@ -42,6 +42,9 @@ use settings::Settings;
 use telling::Notifier;
 use telling::feed::Feed;
 
+/// How long paused turns may take to be parked when the server stops, however little turns at work get.
+const PARKING: Duration = Duration::from_secs(5);
+
 /// See the module.
 pub struct Engine {
     settings: Settings,
@@ -167,7 +170,7 @@ impl Engine {
         }
         faults::at(Point::EngineShutDown);
         // Those that pause from now on are parked as they do.
-        let parked = self.park_due().await;
+        let parked = self.park_within(patience.max(PARKING)).await;
         faults::at(Point::EngineShutDownParked);
         let finished = tokio::time::timeout(patience, self.placement.none_at_work()).await.is_ok();
         if !finished {
@@ -175,12 +178,12 @@ impl Engine {
                 "turns were still at work at the end of the shutdown time; the next server goes on with them"
             );
         }
-        let parked = parked.and(self.park_due().await);
+        let parked = parked.and(self.park_within(PARKING).await);
         self.telling.finish_outbox(patience).await;
         self.stopped.cancel();
         self.placement.clear();
         // A turn that could not be parked is taken up by the next server all the same.
-        self.store.close().await.and(parked.map(drop))
+        self.store.close().await.and(parked)
     }
 
     /// Whether turns are run here: else they are written for whichever server runs them.

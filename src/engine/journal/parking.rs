@@ -74,6 +74,21 @@ impl Engine {
         }
     }
 
+    /// The same where the server stops, and not for longer than `patience`: what is not parked by then is taken up by the next
+    /// server all the same.
+    ///
+    /// # Errors
+    /// The store's.
+    pub(in crate::engine) async fn park_within(self: &Arc<Self>, patience: Duration) -> Result<(), Error> {
+        match tokio::time::timeout(patience, self.park_due()).await {
+            Ok(parked) => parked.map(drop),
+            Err(_) => {
+                tracing::warn!("not all paused turns could be parked in time; the next server goes on with them");
+                Ok(())
+            }
+        }
+    }
+
     /// Parks each in a transaction of its own: one that cannot be read is suspended, and the others are parked.
     pub(in crate::engine) async fn park(self: &Arc<Self>, candidates: Vec<Candidate>) -> Result<(), Error> {
         let park = |candidate: &Candidate| {
@@ -95,7 +110,11 @@ impl Engine {
                     }
                     Ok(())
                 }
-                Err(why @ Error::Unreadable(_)) => self.suspend_unreadable(DueKind::Timers(turn), &why).await,
+                Err(why @ Error::Unreadable(_)) => {
+                    let settled = self.suspend_unreadable(DueKind::Timers(turn), &why).await;
+                    // Where nobody can even suspend it, it stays in memory until it has gone on: it would be tried for ever.
+                    settled.map(|()| self.placement.keep(turn, epoch, pause))
+                }
                 Err(error) => Err(error),
             };
             all = all.and(settled);

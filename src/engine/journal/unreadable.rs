@@ -20,7 +20,7 @@ impl Engine {
         what: DueKind,
         why: &Error,
     ) -> Result<(), Error> {
-        tracing::error!(?what, error = %why, "what is stored cannot be read; its turn is suspended");
+        tracing::error!(?what, error = %why, "what is stored cannot be read; its turn is suspended where that can be");
         let (engine, failure) = (Arc::clone(self), Failure::journal_unreadable(why));
         let suspended = self.store.transact(what.into(), move |tx| {
             let session = match what {

@@ -30,6 +30,8 @@ struct Fickle {
     store: Arc<dyn Store>,
     full: AtomicBool,
     lies: AtomicBool,
+    /// Nothing comes of what is written.
+    hangs: AtomicBool,
     unreadable: Arc<AtomicBool>,
     /// What is read next is not what it should be.
     spoiled: AtomicBool,
@@ -45,6 +47,7 @@ impl Fickle {
             store: Arc::clone(store),
             full: AtomicBool::default(),
             lies: AtomicBool::default(),
+            hangs: AtomicBool::default(),
             unreadable: Arc::default(),
             spoiled: AtomicBool::default(),
             spoiled_writes: AtomicUsize::default(),
@@ -75,6 +78,9 @@ impl Fickle {
 
 impl Store for Fickle {
     fn write(&self, about: About, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+        if self.hangs.load(Ordering::Relaxed) {
+            return Box::pin(std::future::pending());
+        }
         if self.lies.swap(false, Ordering::Relaxed) {
             let written = self.store.write(about, job);
             return Box::pin(async move { written.await.and(Err(Error::StoreUnavailable("disk away".to_owned()))) });
@@ -313,6 +319,15 @@ async fn a_server_that_stops_holds_nothing_any_more() {
     // It does not wait for a turn that waits for the store.
     world.engine.shut_down(Duration::from_secs(1000)).await.unwrap();
     assert!(appending.await.unwrap().is_err());
+}
+
+#[tokio::test]
+async fn a_server_stops_although_what_is_paused_cannot_be_parked_in_time() {
+    let (world, store) = world(settings()).await;
+    world.asking(1).await;
+    store.hangs.store(true, Ordering::Relaxed);
+    tokio::time::pause();
+    world.engine.shut_down(Duration::ZERO).await.unwrap();
 }
 
 #[tokio::test]

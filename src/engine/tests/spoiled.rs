@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -149,6 +150,23 @@ async fn a_turn_that_cannot_be_read_is_cancelled_and_tells_nothing() {
     it.world.engine.cancel(order.session, Actor::anyone()).await.unwrap();
     let ended = it.world.state(order.session).await;
     assert_eq!((ended.turn(), ended.abandoned), (None, None));
+}
+
+#[tokio::test]
+async fn a_paused_turn_whose_session_cannot_be_read_stays_in_memory_and_is_not_tried_for_ever() {
+    let it = Spoiled::new().await;
+    let (kept, interrupts) = it.world.asking(1).await;
+    assert_eq!(it.change("UPDATE sessions SET status = 'later'"), 1);
+    let (parked, _) = it.world.asking(1).await;
+    let to_park = || it.world.engine.placement.to_park(0, Duration::ZERO).0;
+    it.world.engine.park(to_park()).await.unwrap();
+    assert!(it.world.turn(parked.turn).await.life.is_parked());
+    assert_eq!(to_park(), []);
+    // Once it can be read it goes on as if nothing had been.
+    assert_eq!(it.change("UPDATE sessions SET status = 'interrupted' WHERE status = 'later'"), 1);
+    it.world.answer(kept.session, interrupts[0], json!(1)).await.unwrap();
+    it.world.delivery(kept.turn).await;
+    it.world.engine.shut_down(Duration::ZERO).await.unwrap();
 }
 
 impl Spoiled {
