@@ -180,11 +180,14 @@ impl Engine {
             Some(Lost::Exited { .. } | Lost::Silent) => true,
             Some(Lost::Unstored { .. } | Lost::Outdated) => false,
         };
+        // Nobody works at it any more: how long the store is away is none of its time.
+        self.placement.rest(turn, standing.run);
+        let standing = self.standing_of(turn, epoch, standing.run)?;
         let fate = self.persist(turn, || {
             let (engine, standing) = (Arc::clone(self), standing.clone());
             move |tx: &mut dyn Transaction| {
                 standing.check_stands(tx)?;
-                engine.decide(tx, turn, epoch, counts)
+                engine.decide(tx, turn, epoch, counts, standing.worked_ms())
             }
         });
         let fate = fate.await;
@@ -218,16 +221,21 @@ impl Engine {
         Ok(())
     }
 
-    /// Decides over a turn that lost its worker, inside a transaction.
-    fn decide(&self, tx: &mut dyn Transaction, turn: TurnId, epoch: u64, counts: bool) -> Result<Fate, Error> {
+    /// Decides over a turn that lost its worker after so long at work, inside a transaction.
+    fn decide(
+        &self,
+        tx: &mut dyn Transaction,
+        turn: TurnId,
+        epoch: u64,
+        counts: bool,
+        worked_ms: u64,
+    ) -> Result<Fate, Error> {
         let now = tx.now();
         let row = owned_turn(tx, turn, epoch)?;
         let session = tx.session(row.session_id)?.ok_or(Error::TurnNotOpen(None))?;
         if !self.placement.runtime()?.replay {
             return Ok(Fate::Failed(self.fail(tx, &session, turn, Failure::not_replayable(), now)?));
         }
-        let worked_ms =
-            self.placement.standing(turn, epoch).map_or(row.life.worked_ms, |standing| standing.worked_ms());
         if let Some(wake_at) = paused(tx, turn, &session)? {
             tx.park_turn(turn, epoch, wake_at, worked_ms)?;
             return Ok(Fate::Parked(wake_at));

@@ -205,6 +205,27 @@ async fn a_turn_that_loses_its_worker_meanwhile_goes_on_when_the_store_is_back()
 }
 
 #[tokio::test]
+async fn how_long_a_lost_turn_waits_for_the_store_is_none_of_its_time() {
+    let (world, store) = world(Settings { timeout: 1e3, ..settings() }).await;
+    let order = world.begin().await;
+    store.fill(true);
+    let losing = tokio::spawn({
+        let (engine, order) = (world.engine.clone(), order.clone());
+        // Its worker was killed because the store was away.
+        let lost = Lost::Unstored { message: "the store was not reached".to_owned() };
+        async move { engine.turn_lost(order.turn, order.epoch, lost).await }
+    });
+    store.has_refused(1).await;
+    let worked = world.engine.placement.worked(order.turn).unwrap();
+    store.has_refused(2).await;
+    assert_eq!(world.engine.placement.worked(order.turn), Some(worked), "its timer runs");
+    store.fill(false);
+    losing.await.unwrap().unwrap();
+    world.order().await;
+    assert_eq!(u128::from(world.turn(order.turn).await.life.worked_ms), worked.as_millis());
+}
+
+#[tokio::test]
 async fn a_finished_step_is_held_until_it_can_be_stored() {
     let (world, store) = world(Settings { timeout: 1e3, ..settings() }).await;
     let (asking, interrupts) = world.asking(1).await;
