@@ -17,7 +17,7 @@ use sha2::Sha256;
 use crate::domain::Timestamp;
 use crate::domain::notice::Notice;
 use crate::domain::webhook::{check_url, is_private};
-use crate::engine::ports::deliver::Deliver;
+use crate::engine::ports::deliver::{Deliver, Undelivered};
 use crate::engine::settings::Settings;
 
 /// Why webhooks cannot be sent at all.
@@ -65,7 +65,7 @@ impl Webhooks {
         Ok(Self { client, secret, own, allow_private })
     }
 
-    async fn call(&self, notice: &Notice, now: Timestamp) -> Result<(), String> {
+    async fn call(&self, notice: &Notice, now: Timestamp) -> Result<(), Undelivered> {
         let url = check_url(&notice.url, self.allow_private).map_err(|error| error.to_string())?;
         let body = notice.body.clone().unwrap_or_default();
         let id = notice.id.to_string();
@@ -82,13 +82,16 @@ impl Webhooks {
         if let Some(token) = &notice.token {
             request = request.bearer_auth(token);
         }
-        let response = request.body(body).send().await.map_err(|error| causes(&error.without_url()))?;
-        if response.status().is_success() { Ok(()) } else { Err(format!("it answered {}", response.status())) }
+        let response = request.body(body).send().await.map_err(|error| {
+            let is_silent = error.is_timeout();
+            Undelivered { why: causes(&error.without_url()), is_silent }
+        })?;
+        if response.status().is_success() { Ok(()) } else { Err(format!("it answered {}", response.status()).into()) }
     }
 }
 
 impl Deliver for Webhooks {
-    fn attempt<'a>(&'a self, notice: &'a Notice, now: Timestamp) -> BoxFuture<'a, Result<(), String>> {
+    fn attempt<'a>(&'a self, notice: &'a Notice, now: Timestamp) -> BoxFuture<'a, Result<(), Undelivered>> {
         Box::pin(self.call(notice, now))
     }
 }
@@ -173,6 +176,19 @@ mod tests {
         assert!(listener.accept().is_err(), "it was called");
         call(true).await;
         assert!(listener.accept().is_ok());
+    }
+
+    #[tokio::test]
+    async fn a_receiver_that_says_nothing_in_its_time_is_silent_and_one_that_is_not_there_is_not() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let settings = Settings { webhook_allow_private: true, webhook_timeout: 0.2, ..Settings::default() };
+        let webhooks = Webhooks::new(&settings).unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
+        let notice = Notice { url, ..crate::store::contract::outbox::notice(1, 1) };
+        let try_it = async || webhooks.attempt(&notice, Timestamp::from_millis(0)).await.unwrap_err().is_silent;
+        assert!(try_it().await);
+        drop(listener);
+        assert!(!try_it().await);
     }
 
     #[test]

@@ -157,6 +157,12 @@ pub fn interrupt_body(event: EventName, interrupt: &Interrupt, reminder: u32, no
     body
 }
 
+/// Scheme, host and port of the URL: whose server it is.
+pub fn origin(url: &str) -> String {
+    // What is no URL is refused long before, and its own server if it ever gets here.
+    Url::parse(url).map_or_else(|_| url.to_owned(), |url| url.origin().ascii_serialization())
+}
+
 impl Notice {
     /// What `webhook` is told of an event that has just happened. Not due before [`Notice::first_in_lane`] says so.
     pub fn new(
@@ -284,8 +290,7 @@ impl Notice {
 
     /// Scheme, host and port of the URL: whose server it is.
     pub fn origin(&self) -> String {
-        // What is no URL is refused long before, and its own server if it ever gets here.
-        Url::parse(&self.url).map_or_else(|_| self.url.clone(), |url| url.origin().ascii_serialization())
+        origin(&self.url)
     }
 
     /// The URL without what may be secret in it: no user, no query.

@@ -22,6 +22,30 @@ use crate::domain::journal::CodeVersion;
 use crate::domain::notice::Notice;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 
+/// Whose notices are looked for, by their origins ([`Notice::origin`]).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Receivers {
+    /// Those of every receiver, but of these.
+    AllBut(Vec<String>),
+    /// Those of these alone.
+    Only(Vec<String>),
+}
+
+impl Receivers {
+    /// Every one.
+    pub fn all() -> Self {
+        Self::AllBut(Vec::new())
+    }
+
+    /// The origins, and whether they are those that are looked for.
+    pub fn origins(&self) -> (&[String], bool) {
+        match self {
+            Self::AllBut(origins) => (origins, false),
+            Self::Only(origins) => (origins, true),
+        }
+    }
+}
+
 /// What a store does over everything it holds, and for what is in no session. All of it may fail with
 /// [`Error::StoreUnavailable`].
 pub trait Upkeep: GraphStates {
@@ -57,17 +81,16 @@ pub trait Upkeep: GraphStates {
         limit: usize,
     ) -> BoxFuture<'static, Result<Vec<TurnId>, Error>>;
 
-    /// Up to `limit` notices whose time has come at `now`, earliest first, without those to the origins `except`
-    /// ([`Notice::origin`]).
+    /// Up to `limit` notices to `receivers` whose time has come at `now`, earliest first.
     fn due_notices(
         &self,
         now: Timestamp,
-        except: Vec<String>,
+        receivers: Receivers,
         limit: usize,
     ) -> BoxFuture<'static, Result<Vec<Notice>, Error>>;
 
-    /// When the next notice is due, without those to the origins `except` ([`Notice::origin`]).
-    fn next_notice_at(&self, except: Vec<String>) -> BoxFuture<'static, Result<Option<Timestamp>, Error>>;
+    /// When the next notice to `receivers` is due.
+    fn next_notice_at(&self, receivers: Receivers) -> BoxFuture<'static, Result<Option<Timestamp>, Error>>;
 
     /// Notices that were leased by whoever is gone are due at `now`, as far as that is known: beside another server, leases
     /// end by themselves.
@@ -157,10 +180,10 @@ pub trait UpkeepReader: Reader + GraphReader {
     fn suspended_turns(&self, before: Timestamp, skip: usize, limit: usize) -> Result<Vec<TurnId>, Error>;
 
     /// See [`Upkeep::due_notices`].
-    fn due_notices(&self, now: Timestamp, except: &[String], limit: usize) -> Result<Vec<Notice>, Error>;
+    fn due_notices(&self, now: Timestamp, receivers: &Receivers, limit: usize) -> Result<Vec<Notice>, Error>;
 
     /// See [`Upkeep::next_notice_at`].
-    fn next_notice_at(&self, except: &[String]) -> Result<Option<Timestamp>, Error>;
+    fn next_notice_at(&self, receivers: &Receivers) -> Result<Option<Timestamp>, Error>;
 
     /// See [`Upkeep::outbox_figures`].
     fn outbox_figures(&self) -> Result<OutboxFigures, Error>;
@@ -252,14 +275,14 @@ impl<S: LocalStore + ?Sized> Upkeep for S {
     fn due_notices(
         &self,
         now: Timestamp,
-        except: Vec<String>,
+        receivers: Receivers,
         limit: usize,
     ) -> BoxFuture<'static, Result<Vec<Notice>, Error>> {
-        read(self, move |reader| reader.due_notices(now, &except, limit))
+        read(self, move |reader| reader.due_notices(now, &receivers, limit))
     }
 
-    fn next_notice_at(&self, except: Vec<String>) -> BoxFuture<'static, Result<Option<Timestamp>, Error>> {
-        read(self, move |reader| reader.next_notice_at(&except))
+    fn next_notice_at(&self, receivers: Receivers) -> BoxFuture<'static, Result<Option<Timestamp>, Error>> {
+        read(self, move |reader| reader.next_notice_at(&receivers))
     }
 
     fn release_notices(&self, now: Timestamp) -> BoxFuture<'static, Result<(), Error>> {

@@ -58,6 +58,7 @@ impl Notifier {
         (stopping, stopped): (CancellationToken, CancellationToken),
     ) -> Arc<Self> {
         let (webhooks, remind_after) = (settings.webhooks.clone(), settings.remind_after);
+        let outbox = Arc::new(Outbox::new(&webhooks));
         Arc::new(Self {
             store,
             bells: Bells::default(),
@@ -65,7 +66,7 @@ impl Notifier {
             counters: Counters::default(),
             counts: StoreCounts::default(),
             notifications: Arc::new(NotificationSettings { webhooks, remind_after }),
-            outbox: Arc::default(),
+            outbox,
             deliver,
             tries: settings.tries,
             stopping,

@@ -4,31 +4,31 @@
 //! what is due and sends it; what came of a try counts only while its lease does. A server that dies leaves leases
 //! behind, which the next one releases: a receiver may then get a notice twice, under the same id.
 
-use std::collections::HashMap;
+mod places;
+
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures_util::future::join_all;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::domain::notice::{Notice, NoticeId, Reminded, Tries};
+use crate::domain::notice::{Notice, NoticeId, Reminded, Tries, origin};
 use crate::domain::status::NoticeStatus;
+use crate::domain::webhook::Webhook;
 use crate::domain::{Error, Timestamp};
 use crate::engine::alarm::Alarm;
 use crate::engine::alarm::STORE_PAUSE;
 use crate::engine::detached;
-use crate::engine::ports::deliver::Deliver;
+use crate::engine::ports::deliver::{Deliver, Undelivered};
 use crate::engine::telling::Notifier;
 use crate::engine::telling::after_commit::{NotificationSettings, in_lane};
 use crate::faults::{self, Point};
 use crate::store::about::About;
 use crate::store::query::{NoticeQuery, Page};
+use crate::store::upkeep::Receivers;
 use crate::store::{StoreExt, Transaction};
+use places::{AT_ONCE, ReceiverPlaces};
 
-/// How many notices are sent at once.
-const AT_ONCE: u32 = 64;
-/// How many of them to one server: one that hangs takes no more places from the others than these.
-const TO_ONE_SERVER: usize = 16;
 /// How long tries at work may take to finish when the server stops; what comes of the others is unknown.
 const GRACE: Duration = Duration::from_secs(2);
 
@@ -36,37 +36,30 @@ const GRACE: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub struct Outbox {
     alarm: Alarm,
-    places: Arc<Semaphore>,
-    /// How many notices are being sent to an origin.
-    under_way: Mutex<HashMap<String, usize>>,
-}
-
-impl Default for Outbox {
-    fn default() -> Self {
-        let places = Arc::new(Semaphore::new(AT_ONCE as usize));
-        Self { alarm: Alarm::default(), places, under_way: Mutex::default() }
-    }
+    permits: Arc<Semaphore>,
+    places: Mutex<ReceiverPlaces>,
 }
 
 impl Outbox {
+    /// One that sends nothing yet; `own` are the operator's receivers.
+    pub fn new(own: &[Webhook]) -> Self {
+        let places = ReceiverPlaces::new(own.iter().map(|webhook| origin(&webhook.url)).collect());
+        Self { alarm: Alarm::default(), permits: Arc::new(Semaphore::new(AT_ONCE)), places: Mutex::new(places) }
+    }
+
     /// There is something new in the outbox, and it is on disk.
     pub fn ring(&self) {
         self.alarm.set(Timestamp::from_millis(0));
     }
 
-    /// The origins that get nothing more for now.
-    fn busy(&self) -> Vec<String> {
-        busy(&self.under_way())
-    }
-
     /// Waits for the tries at work, but not for long.
     pub async fn finish(&self, patience: Duration) {
         // What does not finish stays leased, and is sent again by the next server.
-        drop(tokio::time::timeout(patience.min(GRACE), self.places.acquire_many(AT_ONCE)).await);
+        drop(tokio::time::timeout(patience.min(GRACE), self.permits.acquire_many(AT_ONCE as u32)).await);
     }
 
-    fn under_way(&self) -> MutexGuard<'_, HashMap<String, usize>> {
-        self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
+    fn places(&self) -> MutexGuard<'_, ReceiverPlaces> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -79,20 +72,20 @@ struct SendPermit {
 
 impl SendPermit {
     fn new(outbox: &Arc<Outbox>, origin: String, permit: OwnedSemaphorePermit) -> Self {
-        *outbox.under_way().entry(origin.clone()).or_default() += 1;
+        outbox.places().take(&origin);
         Self { outbox: Arc::clone(outbox), origin, _permit: permit }
+    }
+
+    /// What came of the try.
+    fn heard(&self, outcome: &Result<(), Undelivered>) {
+        let is_silent = outcome.as_ref().is_err_and(|undelivered| undelivered.is_silent);
+        self.outbox.places().heard_of(&self.origin, is_silent);
     }
 }
 
 impl Drop for SendPermit {
     fn drop(&mut self) {
-        let mut under_way = self.outbox.under_way();
-        if let Some(count) = under_way.get_mut(&self.origin) {
-            *count -= 1;
-            if *count == 0 {
-                under_way.remove(&self.origin);
-            }
-        }
+        self.outbox.places().leave(&self.origin);
     }
 }
 
@@ -166,7 +159,7 @@ impl Notifier {
 
     /// Takes over what the last server was sending.
     async fn release(&self) -> Result<(), Error> {
-        match self.store.upkeep().next_notice_at(Vec::new()).await? {
+        match self.store.upkeep().next_notice_at(Receivers::all()).await? {
             Some(_) => self.store.upkeep().release_notices(self.now()).await,
             None => Ok(()),
         }
@@ -175,15 +168,15 @@ impl Notifier {
     /// Begins to send what is due, and tells when the next notice is.
     async fn send_due(self: &Arc<Self>, deliver: &Arc<dyn Deliver>) -> Result<Option<Timestamp>, Error> {
         loop {
-            // An origin that becomes free rings.
-            let busy = self.outbox.busy();
-            let next = self.store.upkeep().next_notice_at(busy).await?;
+            // A place that becomes free rings.
+            let open = self.outbox.places().open();
+            let next = self.store.upkeep().next_notice_at(open).await?;
             if next.is_none_or(|next| next > self.now()) {
                 return Ok(next);
             }
             let mut permits = vec![self.permit().await?];
             // Nobody else takes any.
-            permits.extend(std::iter::from_fn(|| Arc::clone(&self.outbox.places).try_acquire_owned().ok()));
+            permits.extend(std::iter::from_fn(|| Arc::clone(&self.outbox.permits).try_acquire_owned().ok()));
             let (leased, all) = self.take_due(permits.len()).await?;
             faults::at(Point::OutboxLeaseCommitted);
             for (notice, permit) in leased.into_iter().zip(permits) {
@@ -196,13 +189,12 @@ impl Notifier {
 
     /// Takes what is due, as far as there is room, each in a transaction of its own: the notices to be sent, which are
     /// leased, and what kept others from it. Reminders whose time has come join their lanes, or are dropped.
-    async fn take_due(&self, places: usize) -> Result<(Vec<Notice>, Result<(), Error>), Error> {
-        let mut room = Room { under_way: self.outbox.under_way().clone() };
-        let busy = room.busy();
-        let seen = self.store.upkeep().due_notices(self.now(), busy, places).await?;
+    async fn take_due(&self, limit: usize) -> Result<(Vec<Notice>, Result<(), Error>), Error> {
+        let mut places = self.outbox.places().clone();
+        let seen = self.store.upkeep().due_notices(self.now(), places.open(), limit).await?;
         let mut jobs = Vec::new();
         for notice in seen {
-            if notice.status == NoticeStatus::Scheduled || room.take(notice.origin()) {
+            if notice.status == NoticeStatus::Scheduled || places.take_free(&notice.origin()) {
                 let notifications = Arc::clone(&self.notifications);
                 let about = About::Session(notice.session_id);
                 jobs.push(self.store.transact(about, move |tx| take(tx, &notice, &notifications)));
@@ -219,7 +211,7 @@ impl Notifier {
     }
 
     async fn permit(&self) -> Result<OwnedSemaphorePermit, Error> {
-        let permit = Arc::clone(&self.outbox.places).acquire_owned().await;
+        let permit = Arc::clone(&self.outbox.permits).acquire_owned().await;
         permit.map_err(|error| Error::Internal(error.to_string()))
     }
 
@@ -229,8 +221,10 @@ impl Notifier {
             () = self.stopped.cancelled() => return,
         };
         faults::at(Point::OutboxSent);
+        place.heard(&outcome);
         let (id, attempt, tries) = (notice.id, notice.attempts, self.tries);
         let about = About::Session(notice.session_id);
+        let outcome = outcome.map_err(|undelivered| undelivered.why);
         let reason = outcome.clone().err();
         let settled = self.store.transact(about, move |tx| record_attempt(tx, id, attempt, &outcome, &tries)).await;
         drop(place);
@@ -251,29 +245,6 @@ impl Notifier {
         }
         faults::at(Point::OutboxSettleCommitted);
         self.outbox.ring();
-    }
-}
-
-fn busy(under_way: &HashMap<String, usize>) -> Vec<String> {
-    under_way.iter().filter(|(_, count)| **count >= TO_ONE_SERVER).map(|(origin, _)| origin.clone()).collect()
-}
-
-/// What is being sent to each origin.
-struct Room {
-    under_way: HashMap<String, usize>,
-}
-
-impl Room {
-    fn busy(&self) -> Vec<String> {
-        busy(&self.under_way)
-    }
-
-    /// Takes a place, where there is one for this origin.
-    fn take(&mut self, origin: String) -> bool {
-        let count = self.under_way.entry(origin).or_default();
-        let is_free = *count < TO_ONE_SERVER;
-        *count += usize::from(is_free);
-        is_free
     }
 }
 

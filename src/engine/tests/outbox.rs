@@ -34,6 +34,7 @@ crate::store::contract::for_each_store!(
     a_receiver_that_fails_one_session_does_not_hold_up_another,
     a_receiver_that_hangs_is_given_up_for_this_time,
     a_receiver_that_hangs_does_not_hold_up_the_others,
+    however_many_receivers_of_clients_hang_the_servers_own_are_told,
     what_is_given_up_is_kept_and_lets_the_next_one_through,
     what_was_given_up_is_told_on_request,
     what_waits_for_its_next_try_waits_over_a_restart,
@@ -221,18 +222,38 @@ async fn a_receiver_that_hangs_is_given_up_for_this_time(fixture: Fixture) {
     assert_eq!(calls[0].id, calls[1].id);
 }
 
+/// Has a turn begin of which `receiver` is told at an address of its own.
+async fn send_to(world: &World, receiver: &Receiver, number: usize) {
+    let url = format!("{}&session={number}", receiver.url);
+    let new = NewSession { webhook: Some(Webhook { url, ..webhook(receiver, all()) }), ..NewSession::default() };
+    let session = world.engine.create_session(new, None, &Actor::anyone()).await.unwrap().session.id;
+    world.send(session).await.unwrap();
+}
+
 async fn a_receiver_that_hangs_does_not_hold_up_the_others(fixture: Fixture) {
     let (hanging, well) = (Receiver::answering(|_, _| None).await, Receiver::new().await);
     let world = World::new(fixture, Settings { webhook_timeout: 600.0, ..telling(&well) }).await;
-    // More sessions than are told at once, each with an address of its own at the server that hangs.
+    // More sessions than are told at once.
     for number in 0..70 {
-        let url = format!("{}&session={number}", hanging.url);
-        let new = NewSession { webhook: Some(Webhook { url, ..webhook(&hanging, all()) }), ..NewSession::default() };
-        let session = world.engine.create_session(new, None, &Actor::anyone()).await.unwrap().session.id;
-        world.send(session).await.unwrap();
+        send_to(&world, &hanging, number).await;
     }
     assert_eq!(well.events(70).await, ["session.running"; 70]);
     assert_eq!(hanging.calls().len(), 16);
+}
+
+async fn however_many_receivers_of_clients_hang_the_servers_own_are_told(fixture: Fixture) {
+    let own = Receiver::new().await;
+    let world = World::new(fixture, Settings { webhook_timeout: 600.0, ..telling(&own) }).await;
+    let mut hanging = Vec::new();
+    for _ in 0..5 {
+        hanging.push(Receiver::answering(|_, _| None).await);
+    }
+    for number in 0..80 {
+        send_to(&world, &hanging[number % 5], number).await;
+    }
+    assert_eq!(own.events(80).await, ["session.running"; 80]);
+    let taken: usize = hanging.iter().map(|receiver| receiver.calls().len()).sum();
+    assert!(taken <= 48, "{taken}");
 }
 
 async fn what_is_given_up_is_kept_and_lets_the_next_one_through(fixture: Fixture) {

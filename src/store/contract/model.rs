@@ -19,7 +19,7 @@ use crate::domain::{Error, SessionId};
 use crate::store::query::{InterruptQuery, NoticeQuery, Order, Page, SessionQuery};
 use crate::store::record::StoredReply;
 use crate::store::signals::TurnTaker;
-use crate::store::upkeep::{Sweep, Upkeep, UpkeepWriter};
+use crate::store::upkeep::{Receivers, Sweep, Upkeep, UpkeepWriter};
 use crate::store::{Reader, Transaction};
 
 /// Few enough that operations meet each other's rows.
@@ -349,9 +349,9 @@ async fn find(upkeep: &dyn Upkeep) -> Vec<String> {
         format!("{:?}", upkeep.retriable_turns(String::new(), 2).await),
         format!("{:?}", upkeep.suspended_turns(at(10), 0, 3).await),
         format!("{:?}", upkeep.suspended_turns(at(10), 2, 3).await),
-        format!("{:?}", upkeep.next_notice_at(Vec::new()).await),
-        format!("{:?}", upkeep.due_notices(at(10), Vec::new(), 100).await),
-        format!("{:?}", upkeep.due_notices(at(100), Vec::new(), 2).await),
+        format!("{:?}", upkeep.next_notice_at(Receivers::all()).await),
+        format!("{:?}", upkeep.due_notices(at(10), Receivers::all(), 100).await),
+        format!("{:?}", upkeep.due_notices(at(100), Receivers::all(), 2).await),
         format!("{:?}", upkeep.outbox_figures().await),
         format!("{:?}", upkeep.totals().await),
     ]

@@ -13,7 +13,7 @@ use crate::store::StoreExt;
 use crate::store::outbox::OutboxFigures;
 use crate::store::query::NoticeQuery;
 use crate::store::record::Turn;
-use crate::store::upkeep::Sweep;
+use crate::store::upkeep::{Receivers, Sweep};
 
 super::for_each_store!(
     a_notice_reads_back_with_every_member,
@@ -24,7 +24,7 @@ super::for_each_store!(
     one_that_cannot_be_read_is_pending_and_in_nobodys_way_before_it,
     what_is_due_comes_earliest_first,
     the_first_of_a_lane_is_due_from_when_it_is_said_to_be,
-    what_is_due_is_found_past_an_origin,
+    what_is_due_is_found_past_an_origin_and_of_one,
     leases_are_released_and_nothing_else_is,
     the_figures_are_of_what_is_pending,
     what_was_settled_long_ago_is_swept,
@@ -176,12 +176,12 @@ async fn one_that_cannot_be_read_is_pending_and_in_nobodys_way_before_it(it: Fix
 }
 
 async fn what_is_due_comes_earliest_first(it: Fixture) {
-    assert_eq!(it.upkeep().next_notice_at(Vec::new()).await.unwrap(), None);
+    assert_eq!(it.upkeep().next_notice_at(Receivers::all()).await.unwrap(), None);
     let due = |number, millis| Notice { due_at: Some(at(millis)), ..notice(number, number) };
     insert(&it, [due(1, 30), notice(2, 2), due(3, 10), due(4, 20), due(5, 20), due(6, 31)]).await;
-    assert_eq!(it.upkeep().next_notice_at(Vec::new()).await.unwrap(), Some(at(10)));
+    assert_eq!(it.upkeep().next_notice_at(Receivers::all()).await.unwrap(), Some(at(10)));
     let numbers = async |millis, limit| {
-        let found = it.upkeep().due_notices(at(millis), Vec::new(), limit).await.unwrap();
+        let found = it.upkeep().due_notices(at(millis), Receivers::all(), limit).await.unwrap();
         found.into_iter().map(|notice| notice.id.event.as_u128()).collect::<Vec<_>>()
     };
     assert_eq!(numbers(30, 10).await, [3, 4, 5, 1]);
@@ -208,7 +208,7 @@ async fn the_first_of_a_lane_is_due_from_when_it_is_said_to_be(it: Fixture) {
     }
 }
 
-async fn what_is_due_is_found_past_an_origin(it: Fixture) {
+async fn what_is_due_is_found_past_an_origin_and_of_one(it: Fixture) {
     let due =
         |number, millis, url: &str| Notice { due_at: Some(at(millis)), url: url.to_owned(), ..notice(number, number) };
     insert(
@@ -216,16 +216,20 @@ async fn what_is_due_is_found_past_an_origin(it: Fixture) {
         [due(1, 10, "http://a/1?x"), due(2, 20, "http://b:8/\"'"), due(3, 30, "http://c/"), due(4, 40, "http://a/2")],
     )
     .await;
-    let found = async |except: &[&str]| {
-        let except: Vec<String> = except.iter().map(ToString::to_string).collect();
-        let notices = it.upkeep().due_notices(at(35), except.clone(), 10).await.unwrap();
+    let to = async |receivers: Receivers| {
+        let notices = it.upkeep().due_notices(at(35), receivers.clone(), 10).await.unwrap();
         let numbers: Vec<u128> = notices.iter().map(|notice| notice.id.event.as_u128()).collect();
-        (numbers, it.upkeep().next_notice_at(except).await.unwrap())
+        (numbers, it.upkeep().next_notice_at(receivers).await.unwrap())
     };
+    let named = |origins: &[&str]| origins.iter().map(ToString::to_string).collect();
+    let found = async |except: &[&str]| to(Receivers::AllBut(named(except))).await;
     assert_eq!(found(&["http://a"]).await, (vec![2, 3], Some(at(20))));
     assert_eq!(found(&["http://a", "http://b:8"]).await, (vec![3], Some(at(30))));
     assert_eq!(found(&["http://b:8", "http://c", "http://d\"'"]).await, (vec![1], Some(at(10))));
     assert_eq!(found(&["http://a", "http://b:8", "http://c"]).await, (vec![], None));
+    let found = async |only: &[&str]| to(Receivers::Only(named(only))).await;
+    assert_eq!(found(&["http://c", "http://a", "http://d\"'"]).await, (vec![1, 3], Some(at(10))));
+    assert_eq!(found(&[]).await, (vec![], None));
 }
 
 async fn leases_are_released_and_nothing_else_is(it: Fixture) {

@@ -13,7 +13,7 @@ use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::store::Transaction;
 use crate::store::outbox::{OutboxFigures, OutboxWriter};
 use crate::store::record::{Due, PendingCount};
-use crate::store::upkeep::{UpkeepReader, UpkeepWriter};
+use crate::store::upkeep::{Receivers, UpkeepReader, UpkeepWriter};
 
 impl UpkeepReader for MemoryState {
     fn count_pending(&self, now: Timestamp) -> Result<Vec<PendingCount>, Error> {
@@ -61,15 +61,15 @@ impl UpkeepReader for MemoryState {
         Ok(old.into_iter().map(|(_, id)| id).skip(skip).take(limit).collect())
     }
 
-    fn due_notices(&self, now: Timestamp, except: &[String], limit: usize) -> Result<Vec<Notice>, Error> {
-        let is_due = |notice: &&Notice| notice.due_at.is_some_and(|at| at <= now) && !goes_to_one_of(notice, except);
+    fn due_notices(&self, now: Timestamp, receivers: &Receivers, limit: usize) -> Result<Vec<Notice>, Error> {
+        let is_due = |notice: &&Notice| notice.due_at.is_some_and(|at| at <= now) && goes_to_one_of(notice, receivers);
         let mut due: Vec<&Notice> = self.notices.values().filter(is_due).collect();
         due.sort_by_key(|notice| notice.due_at);
         Ok(due.into_iter().take(limit).cloned().collect())
     }
 
-    fn next_notice_at(&self, except: &[String]) -> Result<Option<Timestamp>, Error> {
-        let due = self.notices.values().filter(|notice| notice.due_at.is_some() && !goes_to_one_of(notice, except));
+    fn next_notice_at(&self, receivers: &Receivers) -> Result<Option<Timestamp>, Error> {
+        let due = self.notices.values().filter(|notice| notice.due_at.is_some() && goes_to_one_of(notice, receivers));
         Ok(due.filter_map(|notice| notice.due_at).min())
     }
 
@@ -79,9 +79,10 @@ impl UpkeepReader for MemoryState {
     }
 }
 
-/// Whether a notice goes to one of these origins. To find out its origin is dear, and mostly there are none.
-fn goes_to_one_of(notice: &Notice, origins: &[String]) -> bool {
-    !origins.is_empty() && origins.contains(&notice.origin())
+/// Whether a notice goes to one of these. To find out its origin is dear, and mostly none is named.
+fn goes_to_one_of(notice: &Notice, receivers: &Receivers) -> bool {
+    let (origins, are_meant) = receivers.origins();
+    (!origins.is_empty() && origins.contains(&notice.origin())) == are_meant
 }
 
 impl UpkeepWriter for MemoryTransaction<'_> {

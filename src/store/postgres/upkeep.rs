@@ -22,7 +22,7 @@ use crate::store::rows::readable::without_nulls;
 use crate::store::rows::{self, Cells as _};
 use crate::store::shared::question::{Answer, StoreQuestion};
 use crate::store::signals::{KnownTurn, OrphanedTurn, OthersSnapshot, TurnTaker};
-use crate::store::upkeep::{ReadyTurns, Sweep, Totals, Upkeep};
+use crate::store::upkeep::{ReadyTurns, Receivers, Sweep, Totals, Upkeep};
 
 impl PostgresBackend {
     /// What `read` makes of each row.
@@ -158,16 +158,19 @@ impl Upkeep for PostgresBackend {
     fn due_notices(
         &self,
         now: Timestamp,
-        except: Vec<String>,
+        receivers: Receivers,
         limit: usize,
     ) -> BoxFuture<'static, Result<Vec<Notice>, Error>> {
         let sql = format!("{} {}", sql!("outbox/select"), sql!("outbox/due"));
-        let call = SqlCall::new(sql, params![now.millis(), rows::count(limit), except, known_events()]);
+        let (origins, are_meant) = receivers.origins();
+        let params = params![now.millis(), rows::count(limit), origins.to_vec(), known_events(), are_meant];
+        let call = SqlCall::new(sql, params);
         self.list("outbox", call, |cells| Ok(notice(cells)?.1))
     }
 
-    fn next_notice_at(&self, except: Vec<String>) -> BoxFuture<'static, Result<Option<Timestamp>, Error>> {
-        let call = SqlCall::new(sql!("outbox/next_due"), params![except, known_events()]);
+    fn next_notice_at(&self, receivers: Receivers) -> BoxFuture<'static, Result<Option<Timestamp>, Error>> {
+        let (origins, are_meant) = receivers.origins();
+        let call = SqlCall::new(sql!("outbox/next_due"), params![origins.to_vec(), known_events(), are_meant]);
         let next = self.list("outbox", call, |cells| cells.time_or_none());
         Box::pin(async move { Ok(next.await?.into_iter().flatten().next()) })
     }

@@ -22,7 +22,7 @@ use crate::store::shared::changes::Changes;
 use crate::store::shared::question::{Answer, StoreQuestion};
 use crate::store::shared::servers::ServerId;
 use crate::store::signals::{KnownTurn, OrphanedTurn, OthersSnapshot, TurnTaker};
-use crate::store::upkeep::{ReadyTurns, Sweep, Totals, Upkeep};
+use crate::store::upkeep::{ReadyTurns, Receivers, Sweep, Totals, Upkeep};
 
 /// How bad it is: chances of a hundred.
 #[derive(Debug, Clone, Copy, Default)]
@@ -332,14 +332,14 @@ impl Upkeep for SimulatedConnection {
     fn due_notices(
         &self,
         now: Timestamp,
-        except: Vec<String>,
+        receivers: Receivers,
         limit: usize,
     ) -> BoxFuture<'static, Result<Vec<Notice>, Error>> {
-        self.send(self.database.due_notices(now, except, limit))
+        self.send(self.database.due_notices(now, receivers, limit))
     }
 
-    fn next_notice_at(&self, except: Vec<String>) -> BoxFuture<'static, Result<Option<Timestamp>, Error>> {
-        self.send(self.database.next_notice_at(except))
+    fn next_notice_at(&self, receivers: Receivers) -> BoxFuture<'static, Result<Option<Timestamp>, Error>> {
+        self.send(self.database.next_notice_at(receivers))
     }
 
     fn release_notices(&self, now: Timestamp) -> BoxFuture<'static, Result<(), Error>> {

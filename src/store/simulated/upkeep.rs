@@ -11,7 +11,7 @@ use crate::store::outbox::OutboxFigures;
 use crate::store::record::{Due, PendingCount};
 use crate::store::shared::question::Version;
 use crate::store::signals::{KnownTurn, OrphanedTurn, OthersSnapshot, TurnTaker};
-use crate::store::upkeep::{self, ReadyTurns, Sweep, Totals, Upkeep, UpkeepReader, UpkeepWriter};
+use crate::store::upkeep::{self, ReadyTurns, Receivers, Sweep, Totals, Upkeep, UpkeepReader, UpkeepWriter};
 use crate::store::{BoxFuture, Reader, Transaction};
 
 impl Rows {
@@ -72,14 +72,14 @@ impl Upkeep for SimulatedDatabase {
     fn due_notices(
         &self,
         now: Timestamp,
-        except: Vec<String>,
+        receivers: Receivers,
         limit: usize,
     ) -> BoxFuture<'static, Result<Vec<Notice>, Error>> {
-        self.with(move |rows| rows.state.due_notices(now, &except, limit))
+        self.with(move |rows| rows.state.due_notices(now, &receivers, limit))
     }
 
-    fn next_notice_at(&self, except: Vec<String>) -> BoxFuture<'static, Result<Option<Timestamp>, Error>> {
-        self.with(move |rows| rows.state.next_notice_at(&except))
+    fn next_notice_at(&self, receivers: Receivers) -> BoxFuture<'static, Result<Option<Timestamp>, Error>> {
+        self.with(move |rows| rows.state.next_notice_at(&receivers))
     }
 
     fn release_notices(&self, now: Timestamp) -> BoxFuture<'static, Result<(), Error>> {

@@ -12,7 +12,7 @@ use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::outbox::OutboxFigures;
 use crate::store::record::{Due, DueKind, PendingCount};
 use crate::store::rows::notices::known_events;
-use crate::store::upkeep::{UpkeepReader, UpkeepWriter};
+use crate::store::upkeep::{Receivers, UpkeepReader, UpkeepWriter};
 
 impl UpkeepReader for Handle<'_> {
     fn count_pending(&self, now: Timestamp) -> Result<Vec<PendingCount>, Error> {
@@ -58,15 +58,22 @@ impl UpkeepReader for Handle<'_> {
         self.all("turns", sql!("turns/suspended"), params, |cells| cells.uuid().map(TurnId))
     }
 
-    fn due_notices(&self, now: Timestamp, except: &[String], limit: usize) -> Result<Vec<Notice>, Error> {
+    fn due_notices(&self, now: Timestamp, receivers: &Receivers, limit: usize) -> Result<Vec<Notice>, Error> {
         let sql = concat!(sql!("outbox/select"), sql!("outbox/due"));
-        let params =
-            params![now.millis(), rows::count(limit), json!(except).to_string(), json!(known_events()).to_string()];
+        let (origins, are_meant) = receivers.origins();
+        let params = params![
+            now.millis(),
+            rows::count(limit),
+            json!(origins).to_string(),
+            json!(known_events()).to_string(),
+            are_meant
+        ];
         self.all("outbox", sql, params, |cells| Ok(notice(cells)?.1))
     }
 
-    fn next_notice_at(&self, except: &[String]) -> Result<Option<Timestamp>, Error> {
-        let params = [json!(except).to_string(), json!(known_events()).to_string()];
+    fn next_notice_at(&self, receivers: &Receivers) -> Result<Option<Timestamp>, Error> {
+        let (origins, are_meant) = receivers.origins();
+        let params = params![json!(origins).to_string(), json!(known_events()).to_string(), are_meant];
         Ok(self.one("outbox", sql!("outbox/next_due"), params, |cells| cells.time_or_none())?.flatten())
     }
 

@@ -20,7 +20,7 @@ use crate::domain::seeds::{self, Random};
 use crate::domain::webhook::Webhook;
 use crate::domain::{Error, Timestamp};
 use crate::engine::Engine;
-use crate::engine::ports::deliver::Deliver;
+use crate::engine::ports::deliver::{Deliver, Undelivered};
 use crate::engine::settings::Settings;
 use crate::engine::telling::view::FeedItem;
 use crate::store::presence::Presence;
@@ -225,7 +225,7 @@ struct Receiver {
 }
 
 impl Deliver for Receiver {
-    fn attempt<'a>(&'a self, notice: &'a Notice, _: Timestamp) -> BoxFuture<'a, Result<(), String>> {
+    fn attempt<'a>(&'a self, notice: &'a Notice, _: Timestamp) -> BoxFuture<'a, Result<(), Undelivered>> {
         let (fate, late) = {
             let mut random = self.random.lock().unwrap();
             (random.within(0..100), Duration::from_millis(random.within(1..1200)))
@@ -240,8 +240,8 @@ impl Deliver for Receiver {
             self.link.goes_on().await;
             self.log.note(Line::Posted(self.life, notice.id, notice.session_id));
             match fate {
-                0..15 => Err("away".to_owned()),
-                15..30 => Err("its reply was lost".to_owned()),
+                0..15 => Err(Undelivered::from("away".to_owned())),
+                15..30 => Err(Undelivered::from("its reply was lost".to_owned())),
                 _ => Ok(()),
             }
         })

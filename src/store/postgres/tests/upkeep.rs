@@ -10,7 +10,7 @@ use crate::store::record::Turn;
 use crate::store::shared::changes::{Changes, NoticeChange, RowChange};
 use crate::store::shared::question::StoreQuestion;
 use crate::store::signals::{OrphanedTurn, TurnTaker};
-use crate::store::upkeep::{Sweep, Upkeep};
+use crate::store::upkeep::{Receivers, Sweep, Upkeep};
 
 #[tokio::test]
 async fn old_sessions_go_with_all_they_have_and_the_audit_tells_of_each() {
@@ -88,7 +88,7 @@ async fn a_notice_that_this_version_cannot_read_is_left_to_a_later_one_and_keeps
     commit(&store, Changes { notices: notices.into(), ..Changes::default() }).await;
     database.execute("UPDATE hitl.outbox SET event = 'session.teleported' WHERE id::text LIKE '%1'").await;
     database.execute("UPDATE hitl.outbox SET status = 'lost' WHERE id::text LIKE '%2'").await;
-    assert_eq!(store.next_notice_at(Vec::new()).await, Ok(Some(at(3))));
-    let found = store.due_notices(at(9), Vec::new(), 9).await.unwrap();
+    assert_eq!(store.next_notice_at(Receivers::all()).await, Ok(Some(at(3))));
+    let found = store.due_notices(at(9), Receivers::all(), 9).await.unwrap();
     assert_eq!(found.iter().map(|notice| notice.due_at).collect::<Vec<_>>(), [Some(at(3))]);
 }

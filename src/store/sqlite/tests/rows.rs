@@ -9,6 +9,7 @@ use crate::store::about::About;
 use crate::store::contract::fixture::*;
 use crate::store::contract::outbox::due;
 use crate::store::query::{AuditQuery, InterruptQuery, SessionQuery};
+use crate::store::upkeep::Receivers;
 use crate::store::{Reader, Store, StoreExt};
 
 /// Stores one of everything, spoils it with `sql`, and reads with `read`: the error.
@@ -280,7 +281,7 @@ async fn a_notice_that_this_version_cannot_read_keeps_no_other_one_from_being_du
     stored.await.unwrap();
     change_rows(&path, "UPDATE outbox SET event = 'session.teleported' WHERE seq = 1");
     change_rows(&path, "UPDATE outbox SET status = 'lost' WHERE seq = 2");
-    assert_eq!(store.upkeep().next_notice_at(Vec::new()).await, Ok(Some(at(3))));
-    let found = store.upkeep().due_notices(at(9), Vec::new(), 9).await.unwrap();
+    assert_eq!(store.upkeep().next_notice_at(Receivers::all()).await, Ok(Some(at(3))));
+    let found = store.upkeep().due_notices(at(9), Receivers::all(), 9).await.unwrap();
     assert_eq!(found.iter().map(|notice| notice.due_at).collect::<Vec<_>>(), [Some(at(3))]);
 }

@@ -1,3 +1,3 @@
-WHERE due_at <= $1 AND origin <> ALL ($3::text[]) AND event = ANY ($4::text[])
+WHERE due_at <= $1 AND (origin = ANY ($3::text[])) = $5::boolean AND event = ANY ($4::text[])
   AND status IN ('scheduled', 'pending', 'delivered', 'failed') AND (SELECT at_home FROM hitl.whereabouts)
 ORDER BY due_at, seq LIMIT $2
