@@ -118,7 +118,7 @@ impl Engine {
             self.placement.share();
         }
         self.recover().await?;
-        self.retry_under_new_code().await?;
+        self.spawn_retry_under_new_code();
         self.spawn_pump();
         self.spawn_overtime();
         self.spawn_due();

@@ -110,6 +110,19 @@ pub enum DueKind {
     Timers(TurnId),
 }
 
+/// A suspended turn, as a start with other code finds it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RetriableTurn {
+    /// Its place in the order of arrival.
+    pub place: u64,
+    /// Which.
+    pub turn: TurnId,
+    /// Whose.
+    pub session: SessionId,
+    /// The code of the failure of its session, where that has one.
+    pub failure_code: Option<String>,
+}
+
 /// The reply that a request with an idempotency key got.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredReply {

@@ -1,6 +1,7 @@
 //! What other processes do to a store that they share, as far as somebody here has to hear of it at once.
 
-use crate::domain::journal::CodeVersion;
+use crate::domain::journal::{CodeVersion, PendingTimer};
+use crate::domain::session::Session;
 use crate::domain::{SessionId, TurnId};
 
 /// What others did, and it is on disk. Each is a hint: it may come late, twice, or not at all, and whoever acts on it looks
@@ -49,6 +50,17 @@ pub struct OrphanedTurn {
     pub turn: TurnId,
     /// Its epoch: another one once somebody has claimed it. `None` where what is stored of it cannot be read.
     pub epoch: Option<u64>,
+}
+
+/// A turn that nobody has, with what whoever takes it up goes by.
+#[derive(Debug, Clone, PartialEq)]
+pub struct LeftTurn {
+    /// Its epoch.
+    pub epoch: u64,
+    /// Its session.
+    pub session: Session,
+    /// The timers of the pause that its journal ends with; `None` where it ends with anything else.
+    pub paused: Option<Vec<PendingTimer>>,
 }
 
 /// Who looks for turns that nobody has.

@@ -14,12 +14,13 @@ use super::graphs::{
     StoredCheckpoint,
 };
 use super::outbox::OutboxFigures;
-use super::record::{Due, PendingCount};
-use super::signals::{KnownTurn, OrphanedTurn, OthersSnapshot, TurnTaker};
+use super::record::{Due, PendingCount, RetriableTurn, Turn};
+use super::signals::{KnownTurn, LeftTurn, OrphanedTurn, OthersSnapshot, TurnTaker};
 use super::{BoxFuture, JobValue, Reader, Store, Transaction, finished};
 use crate::domain::audit::{Deed, Head};
-use crate::domain::journal::CodeVersion;
+use crate::domain::journal::{CodeVersion, Entry, PendingTimer};
 use crate::domain::notice::Notice;
+use crate::domain::turn::TurnState;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 
 /// Whose notices are looked for, by their origins ([`Notice::origin`]).
@@ -54,6 +55,10 @@ pub trait Upkeep: GraphStates {
     /// claimed none yet. Costs nothing for those that are parked.
     fn orphaned_turns(&self, taker: TurnTaker) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>>;
 
+    /// Of `orphans` those that are still under way, at the epochs that are told of them, in the order of `orphans`; or why what
+    /// is stored of one cannot be read. One statement, however many they are.
+    fn left_turns(&self, orphans: Vec<OrphanedTurn>) -> BoxFuture<'static, Result<LeftTurns, Error>>;
+
     /// The turns that could go on and that nobody has, of all agents that a server is there for; `None` where one process has
     /// the store for itself: then every turn is its. Takes longer the more turns are under way; those that are parked cost nothing.
     fn ready_turns(&self) -> BoxFuture<'static, Result<Option<ReadyTurns>, Error>>;
@@ -69,8 +74,15 @@ pub trait Upkeep: GraphStates {
     /// When the next thing is due.
     fn next_due(&self) -> BoxFuture<'static, Result<Option<Timestamp>, Error>>;
 
-    /// Up to `limit` turns that were suspended under other code than `code`, oldest first.
-    fn retriable_turns(&self, code: String, limit: usize) -> BoxFuture<'static, Result<Vec<TurnId>, Error>>;
+    /// Up to `limit` turns of `agent` that were suspended under other code than `code`, oldest first, of those that come after
+    /// the place `after` ([`RetriableTurn::place`]).
+    fn retriable_turns(
+        &self,
+        agent: String,
+        code: String,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'static, Result<Vec<RetriableTurn>, Error>>;
 
     /// Up to `limit` turns that were suspended before `before`, those first that were suspended first, without the first
     /// `skip` of them.
@@ -123,6 +135,9 @@ pub trait Upkeep: GraphStates {
     fn count_pending(&self, now: Timestamp) -> BoxFuture<'static, Result<Vec<PendingCount>, Error>>;
 }
 
+/// What [`Upkeep::left_turns`] finds.
+pub type LeftTurns = Vec<(OrphanedTurn, Result<LeftTurn, Error>)>;
+
 /// Rows that go by their age.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sweep {
@@ -174,7 +189,7 @@ pub trait UpkeepReader: Reader + GraphReader {
     fn next_due(&self) -> Result<Option<Timestamp>, Error>;
 
     /// See [`Upkeep::retriable_turns`].
-    fn retriable_turns(&self, code: &str, limit: usize) -> Result<Vec<TurnId>, Error>;
+    fn retriable_turns(&self, agent: &str, code: &str, after: u64, limit: usize) -> Result<Vec<RetriableTurn>, Error>;
 
     /// See [`Upkeep::suspended_turns`].
     fn suspended_turns(&self, before: Timestamp, skip: usize, limit: usize) -> Result<Vec<TurnId>, Error>;
@@ -243,6 +258,10 @@ impl<S: LocalStore + ?Sized> Upkeep for S {
         read(self, orphans)
     }
 
+    fn left_turns(&self, orphans: Vec<OrphanedTurn>) -> BoxFuture<'static, Result<LeftTurns, Error>> {
+        read(self, move |reader| left_turns(reader, &orphans))
+    }
+
     fn ready_turns(&self) -> BoxFuture<'static, Result<Option<ReadyTurns>, Error>> {
         Box::pin(std::future::ready(Ok(None)))
     }
@@ -259,8 +278,14 @@ impl<S: LocalStore + ?Sized> Upkeep for S {
         read(self, |reader| reader.next_due())
     }
 
-    fn retriable_turns(&self, code: String, limit: usize) -> BoxFuture<'static, Result<Vec<TurnId>, Error>> {
-        read(self, move |reader| reader.retriable_turns(&code, limit))
+    fn retriable_turns(
+        &self,
+        agent: String,
+        code: String,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'static, Result<Vec<RetriableTurn>, Error>> {
+        read(self, move |reader| reader.retriable_turns(&agent, &code, after, limit))
     }
 
     fn suspended_turns(
@@ -369,6 +394,39 @@ pub fn orphans(reader: &dyn UpkeepReader) -> Result<Vec<OrphanedTurn>, Error> {
         read => read.map(|life| life.map(|life| life.epoch)),
     };
     reader.unparked_turns()?.into_iter().map(|turn| Ok(OrphanedTurn { turn, epoch: epoch(turn)? })).collect()
+}
+
+/// See [`Upkeep::left_turns`].
+///
+/// # Errors
+/// The store's.
+pub fn left_turns(reader: &dyn UpkeepReader, orphans: &[OrphanedTurn]) -> Result<LeftTurns, Error> {
+    let mut left = Vec::new();
+    for orphan in orphans {
+        match left_turn(reader, *orphan) {
+            Err(why @ Error::Unreadable(_)) => left.push((*orphan, Err(why))),
+            read => left.extend(read?.map(|turn| (*orphan, Ok(turn)))),
+        }
+    }
+    Ok(left)
+}
+
+fn left_turn(reader: &dyn UpkeepReader, orphan: OrphanedTurn) -> Result<Option<LeftTurn>, Error> {
+    let is_still = |turn: &Turn| {
+        turn.life.state == TurnState::UnderWay && orphan.epoch.is_none_or(|epoch| epoch == turn.life.epoch)
+    };
+    let Some(turn) = reader.turn(orphan.turn)?.filter(is_still) else { return Ok(None) };
+    let Some(session) = reader.session(turn.session_id)? else { return Ok(None) };
+    let paused = reader.last_entry(turn.id)?.and_then(|last| paused(last.entry));
+    Ok(Some(LeftTurn { epoch: turn.life.epoch, session, paused }))
+}
+
+/// The timers of an entry that is a pause.
+pub(super) fn paused(entry: Entry) -> Option<Vec<PendingTimer>> {
+    match entry {
+        Entry::Pause { timers, .. } => Some(timers),
+        _ => None,
+    }
 }
 
 fn write<S: LocalStore + ?Sized, T: Send + 'static>(

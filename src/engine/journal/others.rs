@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
+use tokio::task::{JoinError, JoinHandle};
 use tokio::time::{Instant, sleep_until};
 
 use crate::domain::journal::{Entry, RecordedEntry};
@@ -46,6 +47,26 @@ struct Followed {
     left: HashSet<OrphanedTurn>,
     /// What was this server's then, and it did not know of.
     unknown: HashSet<OrphanedTurn>,
+    /// Takes up what nobody has, beside all that is heard of and looked at; what it could not take up.
+    takes_up: Option<JoinHandle<Vec<OrphanedTurn>>>,
+    /// More was found meanwhile.
+    leaves_some: bool,
+}
+
+impl Followed {
+    /// Some were taken up, but for those that `failed`: the next look finds them again.
+    fn has_taken_up(&mut self, failed: Result<Vec<OrphanedTurn>, JoinError>) {
+        self.takes_up = None;
+        let leaves_some = std::mem::take(&mut self.leaves_some);
+        match failed {
+            Ok(failed) if failed.is_empty() && leaves_some => self.next = Instant::now(),
+            Ok(failed) => self.left.retain(|orphan| !failed.contains(orphan)),
+            Err(error) => {
+                tracing::error!(%error, "turns that nobody has could not be taken up; it is tried again");
+                self.left.clear();
+            }
+        }
+    }
 }
 
 impl Engine {
@@ -61,6 +82,8 @@ impl Engine {
                 withheld: WithheldTurns::default(),
                 left: HashSet::new(),
                 unknown: HashSet::new(),
+                takes_up: None,
+                leaves_some: false,
             };
             loop {
                 tokio::select! {
@@ -71,6 +94,7 @@ impl Engine {
                         // The store is closed.
                         Err(RecvError::Closed) => return,
                     },
+                    failed = over(&mut followed.takes_up) => followed.has_taken_up(failed),
                     () = engine.placement.gap() => engine.look_at_others(&mut followed).await,
                     () = sleep_until(followed.next) => engine.look_at_others(&mut followed).await,
                 }
@@ -171,19 +195,28 @@ impl Engine {
         self.placement.looked(&waited, &look.orphans, self.waiting_elsewhere(&look.orphans).await);
         if !self.runs_turns() {
             // They stay until a server that runs turns has taken them: each is looked at once.
-            let known = std::mem::replace(&mut followed.left, look.orphans.iter().copied().collect());
-            look.orphans.retain(|orphan| !known.contains(orphan));
+            followed.left.retain(|known| look.orphans.contains(known));
+            look.orphans.retain(|orphan| !followed.left.contains(orphan));
         }
         look.orphans.extend(self.unknown(look.owned, followed));
         // Those are found here each time until there is a slot, or another server has taken them.
         look.orphans.retain(|orphan| !self.placement.waits_at(orphan.turn, orphan.epoch));
-        if !look.orphans.is_empty() && !self.is_stopping() {
-            if let Err(error) = self.take_up(look.orphans).await {
-                tracing::error!(%error, "turns that nobody has could not be taken up; it is tried again");
-                followed.left.clear();
-            }
-            self.pump();
+        if look.orphans.is_empty() || self.is_stopping() {
+            return;
         }
+        if followed.takes_up.is_some() {
+            followed.leaves_some = true;
+            return;
+        }
+        if !self.runs_turns() {
+            followed.left.extend(&look.orphans);
+        }
+        let engine = Arc::clone(self);
+        followed.takes_up = Some(tokio::spawn(async move {
+            let failed = engine.take_up(look.orphans).await;
+            engine.pump();
+            failed
+        }));
     }
 
     /// What bounds the turns that are written here for whichever server has a slot, beside those that wait in memory.
@@ -293,6 +326,14 @@ impl Engine {
         }
         self.pump();
         Ok(())
+    }
+}
+
+/// What a task came to, once it is over; never where there is none.
+async fn over<T>(task: &mut Option<JoinHandle<T>>) -> Result<T, JoinError> {
+    match task {
+        Some(task) => task.await,
+        None => std::future::pending().await,
     }
 }
 

@@ -7,9 +7,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::{join_all, try_join_all};
+use futures_util::future::join_all;
 
-use crate::domain::journal::Entry;
+use crate::domain::journal::{Entry, PendingTimer};
 use crate::domain::session::{Failure, Session};
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::engine::Engine;
@@ -20,8 +20,8 @@ use crate::engine::ports::dispatch::Lost;
 use crate::engine::telling::after_commit::AfterCommit;
 use crate::faults::{self, Point};
 use crate::store::about::About;
-use crate::store::record::{DueKind, Turn};
-use crate::store::signals::OrphanedTurn;
+use crate::store::record::DueKind;
+use crate::store::signals::{LeftTurn, OrphanedTurn};
 use crate::store::{Reader, StoreExt, Transaction};
 
 /// How long a turn waits before it is taken up again, by how often it was before. The last one stands for all after it.
@@ -32,8 +32,9 @@ const PAUSES: [Duration; 5] = [
     Duration::from_secs(5),
     Duration::from_secs(15),
 ];
-/// How many turns are settled at once at the start, each in a transaction of its own; the store commits them together.
-const AT_ONCE: usize = 512;
+/// How many turns that nobody has are read at once, in one statement, and settled at once, each in a transaction of its own; the
+/// store commits them together.
+pub(in crate::engine) const AT_ONCE: usize = 256;
 
 /// What becomes of a turn that lost its worker.
 enum Fate {
@@ -45,105 +46,170 @@ enum Fate {
     Failed(AfterCommit),
 }
 
-/// A turn that was left open: by the last server, or, where several share the store, by one that is gone or has no slot.
-struct Left {
-    turn: Turn,
-    agent: String,
-    /// Where it can be parked: when its earliest timer is due.
-    paused: Option<Option<Timestamp>>,
+/// What came of taking up turns that nobody has.
+#[derive(Default)]
+struct TakenUp {
+    parked: usize,
+    go_on: usize,
+    /// Those that could not be settled yet.
+    failed: Vec<OrphanedTurn>,
 }
 
-/// A turn that was left open, and cannot be taken up.
-struct Unreadable {
-    turn: TurnId,
-    why: Error,
+/// A turn that was left open: by the last server, or, where several share the store, by one that is gone or has no slot.
+struct Left {
+    orphan: OrphanedTurn,
+    epoch: u64,
+    session: SessionId,
+    agent: String,
+    /// Whether it can be parked.
+    is_paused: bool,
+}
+
+impl Left {
+    fn new(orphan: OrphanedTurn, left: &LeftTurn) -> Self {
+        let LeftTurn { epoch, session, paused } = left;
+        let is_paused = paused.as_ref().is_some_and(|timers| paused_until(timers, session).is_some());
+        Self { orphan, epoch: *epoch, session: session.id, agent: session.agent.clone(), is_paused }
+    }
 }
 
 impl Engine {
-    /// Settles what the last server left open. Nothing is started before this returns.
+    /// Settles what the last server left open. Nothing is started before this returns. What could not be settled is tried again,
+    /// by then beside all else.
     ///
     /// # Errors
-    /// The store's.
+    /// The store's, where it does not even say what was left open.
     pub(in crate::engine) async fn recover(self: &Arc<Self>) -> Result<(), Error> {
         faults::at(Point::EngineRecover);
         let taker = self.taker(&WithheldTurns::default())?;
         let orphans = self.store.upkeep().orphaned_turns(taker).await?;
-        self.take_up(orphans).await
-    }
-
-    /// Parks or takes up turns that nobody has. Another server may do the same: each is settled by one of them.
-    ///
-    /// # Errors
-    /// The store's.
-    pub(in crate::engine) async fn take_up(self: &Arc<Self>, orphans: Vec<OrphanedTurn>) -> Result<(), Error> {
-        let can_replay = self.placement.runtime()?.replay;
-        let (left, unreadable) = self.left_open(orphans).await?;
-        for Unreadable { turn, why } in unreadable {
-            self.suspend_unreadable(DueKind::Timers(turn), &why).await?;
-        }
-        let (ours, others): (Vec<Left>, Vec<Left>) =
-            left.into_iter().partition(|left| self.runs_turns() && left.agent == self.settings.agent);
-        // What another agent's turns wait for is waited for all the same; nobody here runs them.
-        let waiting = others.into_iter().filter(|left| left.paused.is_some());
-        let (waiting, rest): (Vec<Left>, Vec<Left>) = if can_replay {
-            let (paused, rest): (Vec<Left>, Vec<Left>) = ours.into_iter().partition(|left| left.paused.is_some());
-            (waiting.chain(paused).collect(), rest)
-        } else {
-            (waiting.collect(), ours)
-        };
-        for some in waiting.chunks(AT_ONCE) {
-            let park = |left: &Left| {
-                let (turn, epoch, session) = (left.turn.id, left.turn.life.epoch, left.turn.session_id);
-                self.store.transact(About::Session(session), move |tx| park_left(tx, turn, epoch))
-            };
-            let parked: Vec<_> = some.iter().map(park).collect();
-            for wake_at in try_join_all(parked).await?.into_iter().flatten().flatten() {
-                self.journal.alarm.set(wake_at);
-            }
-            faults::at(Point::EngineRecoverParked);
-        }
-        if !waiting.is_empty() || !rest.is_empty() {
-            tracing::info!(waiting = waiting.len(), taken_up = rest.len(), "turns that were left open go on");
-        }
-        faults::at(Point::EngineRecovered);
-        // Nobody has ever had those that were written where no slot was free: they begin.
-        let (new, rest): (Vec<Left>, Vec<Left>) =
-            rest.into_iter().partition(|left| left.turn.life.epoch == NEVER_CLAIMED);
-        new.iter().for_each(|left| self.placement.put_unclaimed(left.turn.id));
-        if can_replay {
-            rest.iter().for_each(|left| self.placement.put_first(left.turn.id, left.turn.life.epoch));
-            return Ok(());
-        }
-        for some in rest.chunks(AT_ONCE) {
-            let fail = |left: &Left| {
-                let (engine, session) = (Arc::clone(self), left.turn.session_id);
-                let (turn, epoch) = (left.turn.id, left.turn.life.epoch);
-                self.store
-                    .transact(About::Session(session), move |tx| engine.fail_not_replayable(tx, session, turn, epoch))
-            };
-            let failed: Vec<_> = some.iter().map(fail).collect();
-            let mut all = Ok(());
-            for failed in join_all(failed).await {
-                all = all.and(failed.map(|failed| failed.into_iter().for_each(|owed| self.telling.run(owed))));
-            }
-            all?;
+        let failed = self.take_up(orphans).await;
+        if !failed.is_empty() {
+            let engine = Arc::clone(self);
+            tokio::spawn(async move { engine.take_up_until_done(failed).await });
         }
         Ok(())
     }
 
-    /// What was left open, and what of it cannot be read.
-    async fn left_open(&self, orphans: Vec<OrphanedTurn>) -> Result<(Vec<Left>, Vec<Unreadable>), Error> {
-        let read = move |reader: &dyn Reader| {
-            let (mut left, mut unreadable) = (Vec::new(), Vec::new());
-            for orphan in &orphans {
-                match one_left_open(reader, *orphan) {
-                    Err(why @ Error::Unreadable(_)) => unreadable.push(Unreadable { turn: orphan.turn, why }),
-                    read => left.extend(read?),
-                }
+    async fn take_up_until_done(self: &Arc<Self>, mut failed: Vec<OrphanedTurn>) {
+        for pause in PAUSES.into_iter().chain(std::iter::repeat(PAUSES[PAUSES.len() - 1])) {
+            tokio::select! {
+                () = self.stopping.cancelled() => return,
+                () = tokio::time::sleep(pause) => failed = self.take_up(failed).await,
             }
-            Ok((left, unreadable))
+            self.pump();
+            if failed.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Parks or takes up turns that nobody has. Another server may do the same: each is settled by one of them. Those that this
+    /// one could not settle yet: it has said why, and none of them keeps the others from it.
+    pub(in crate::engine) async fn take_up(self: &Arc<Self>, orphans: Vec<OrphanedTurn>) -> Vec<OrphanedTurn> {
+        let mut all = TakenUp::default();
+        for some in orphans.chunks(AT_ONCE) {
+            // Where the server stops, the next one takes them up.
+            if self.is_stopping() {
+                all.failed.extend_from_slice(some);
+            } else if let Err(error) = self.take_up_some(some, &mut all).await {
+                tracing::error!(turns = some.len(), %error, "turns that nobody has could not be taken up; it is tried again");
+                all.failed.extend_from_slice(some);
+            }
+        }
+        let TakenUp { parked, go_on, failed } = all;
+        if parked + go_on > 0 {
+            tracing::info!(waiting = parked, taken_up = go_on, "turns that were left open go on");
+        }
+        faults::at(Point::EngineRecovered);
+        failed
+    }
+
+    /// The same of no more than are read at once; where that is an error, none of them was settled.
+    async fn take_up_some(self: &Arc<Self>, orphans: &[OrphanedTurn], all: &mut TakenUp) -> Result<(), Error> {
+        let can_replay = self.placement.runtime()?.replay;
+        let (mut waiting, mut rest) = (Vec::new(), Vec::new());
+        for (orphan, left) in self.store.upkeep().left_turns(orphans.to_vec()).await? {
+            let left = match left {
+                Ok(left) => Left::new(orphan, &left),
+                Err(why) => {
+                    all.failed.extend(self.suspend_orphan(orphan, &why).await);
+                    continue;
+                }
+            };
+            // What another agent's turns wait for is waited for all the same; nobody here runs them.
+            let is_ours = self.runs_turns() && left.agent == self.settings.agent;
+            if left.is_paused && (can_replay || !is_ours) {
+                waiting.push(left);
+            } else if is_ours {
+                rest.push(left);
+            }
+        }
+        self.park_all(&waiting, all).await;
+        all.parked += waiting.len();
+        all.go_on += rest.len();
+        // Nobody has ever had those that were written where no slot was free: they begin.
+        let (new, rest): (Vec<Left>, Vec<Left>) = rest.into_iter().partition(|left| left.epoch == NEVER_CLAIMED);
+        new.iter().for_each(|left| self.placement.put_unclaimed(left.orphan.turn));
+        if can_replay {
+            rest.iter().for_each(|left| self.placement.put_first(left.orphan.turn, left.epoch));
+        } else {
+            self.fail_all(&rest, all).await;
+        }
+        Ok(())
+    }
+
+    async fn park_all(self: &Arc<Self>, waiting: &[Left], all: &mut TakenUp) {
+        let park = |left: &Left| {
+            let (turn, epoch) = (left.orphan.turn, left.epoch);
+            self.store.transact(About::Session(left.session), move |tx| park_left(tx, turn, epoch))
         };
-        self.store.query(read).await
+        let parked: Vec<_> = waiting.iter().map(park).collect();
+        for (left, parked) in waiting.iter().zip(join_all(parked).await) {
+            match parked {
+                Ok(Some(wake_at)) => wake_at.into_iter().for_each(|at| self.journal.alarm.set(at)),
+                // It was answered, claimed or ended meanwhile: it is read again.
+                Ok(None) => all.failed.push(left.orphan),
+                Err(why) => all.failed.extend(self.try_again(left.orphan, &why).await),
+            }
+        }
+        if !waiting.is_empty() {
+            faults::at(Point::EngineRecoverParked);
+        }
+    }
+
+    async fn fail_all(self: &Arc<Self>, left: &[Left], all: &mut TakenUp) {
+        let fail = |left: &Left| {
+            let (engine, session) = (Arc::clone(self), left.session);
+            let (turn, epoch) = (left.orphan.turn, left.epoch);
+            self.store.transact(About::Session(session), move |tx| engine.fail_not_replayable(tx, session, turn, epoch))
+        };
+        let ended: Vec<_> = left.iter().map(fail).collect();
+        for (left, ended) in left.iter().zip(join_all(ended).await) {
+            match ended {
+                Ok(owed) => owed.into_iter().for_each(|owed| self.telling.run(owed)),
+                Err(why) => all.failed.extend(self.try_again(left.orphan, &why).await),
+            }
+        }
+    }
+
+    /// The orphan again, where it is to be tried again.
+    async fn try_again(self: &Arc<Self>, orphan: OrphanedTurn, why: &Error) -> Option<OrphanedTurn> {
+        match why {
+            Error::Unreadable(_) => self.suspend_orphan(orphan, why).await,
+            // Somebody has deleted it meanwhile.
+            Error::SessionNotFound | Error::TurnNotOpen(_) | Error::StaleEpoch => None,
+            error => {
+                tracing::error!(turn = %orphan.turn, %error, "a turn that nobody has could not be settled; it is tried again");
+                Some(orphan)
+            }
+        }
+    }
+
+    async fn suspend_orphan(self: &Arc<Self>, orphan: OrphanedTurn, why: &Error) -> Option<OrphanedTurn> {
+        let error = self.suspend_unreadable(DueKind::Timers(orphan.turn), why).await.err()?;
+        tracing::error!(turn = %orphan.turn, %error, "a turn that cannot be read could not be suspended; it is tried again");
+        Some(orphan)
     }
 
     fn fail_not_replayable(
@@ -265,14 +331,6 @@ impl Engine {
     }
 }
 
-fn one_left_open(reader: &dyn Reader, orphan: OrphanedTurn) -> Result<Option<Left>, Error> {
-    let is_still = |turn: &Turn| orphan.epoch.is_none_or(|epoch| turn.life.check_owner(epoch).is_ok());
-    let Some(turn) = reader.turn(orphan.turn)?.filter(is_still) else { return Ok(None) };
-    let Some(session) = reader.session(turn.session_id)? else { return Ok(None) };
-    let paused = paused(reader, turn.id, &session)?;
-    Ok(Some(Left { turn, agent: session.agent, paused }))
-}
-
 /// Whether nobody has claimed or settled the turn since it was at `epoch`.
 fn is_still_left(reader: &dyn Reader, turn: TurnId, epoch: u64) -> Result<bool, Error> {
     Ok(reader.life(turn)?.is_some_and(|life| life.check_owner(epoch).is_ok()))
@@ -294,10 +352,13 @@ fn park_left(tx: &mut dyn Transaction, turn: TurnId, epoch: u64) -> Result<Optio
 /// Where the turn is paused and something will wake it: when its earliest timer is due, if it has one.
 fn paused(reader: &dyn Reader, turn: TurnId, session: &Session) -> Result<Option<Option<Timestamp>>, Error> {
     Ok(match reader.last_entry(turn)?.map(|last| last.entry) {
-        Some(Entry::Pause { timers, .. }) => {
-            let wake_at = timers.iter().map(|timer| timer.due).min();
-            (wake_at.is_some() || !session.pending().is_empty()).then_some(wake_at)
-        }
+        Some(Entry::Pause { timers, .. }) => paused_until(&timers, session),
         _ => None,
     })
+}
+
+/// The same of a pause with these timers.
+fn paused_until(timers: &[PendingTimer], session: &Session) -> Option<Option<Timestamp>> {
+    let wake_at = timers.iter().map(|timer| timer.due).min();
+    (wake_at.is_some() || !session.pending().is_empty()).then_some(wake_at)
 }

@@ -9,14 +9,18 @@ use crate::domain::audit::{Action, Deed};
 use crate::domain::journal::Entry;
 use crate::domain::session::{self, Failure, Session};
 use crate::domain::{Error, SessionId, Timestamp};
+use crate::engine::alarm::STORE_PAUSE;
 use crate::engine::journal::turn_claims::WakeOutcome;
 use crate::engine::telling::after_commit::AfterCommit;
 use crate::engine::telling::view::{SessionView, view};
 use crate::engine::{Engine, detached};
 use crate::faults::{self, Point};
 use crate::store::about::About;
+use crate::store::record::RetriableTurn;
 use crate::store::{StoreExt, Transaction};
 
+/// How many suspended turns are listed at once.
+const LISTED_AT_ONCE: usize = 1024;
 /// How many turns are taken up at once; the store commits them together.
 const AT_ONCE: usize = 256;
 
@@ -48,47 +52,57 @@ impl Engine {
         .await
     }
 
-    /// Takes up again what was suspended under other code than that of now.
+    /// Takes up again what was suspended under other code than that of now, beside all else: however much that is, and whatever
+    /// the store makes of it, the server is there.
+    pub(in crate::engine) fn spawn_retry_under_new_code(self: &Arc<Self>) {
+        let engine = Arc::clone(self);
+        tokio::spawn(async move {
+            while let Err(error) = engine.retry_under_new_code().await {
+                tracing::error!(%error, "failed turns could not be taken up again; it is tried again");
+                tokio::select! {
+                    () = engine.stopping.cancelled() => return,
+                    () = tokio::time::sleep(STORE_PAUSE) => {}
+                }
+            }
+        });
+    }
+
+    /// The same, once.
     ///
     /// # Errors
-    /// The store's.
+    /// The store's, where it did not take some of it.
     pub(in crate::engine) async fn retry_under_new_code(self: &Arc<Self>) -> Result<(), Error> {
         if !self.runs_turns() {
             return Ok(());
         }
-        let (code, agent) = (self.suspending_code()?, self.settings.agent.clone());
-        let turns = self.store.upkeep().retriable_turns(code, usize::MAX).await?;
-        let sessions: Vec<SessionId> = self
-            .store
-            .query(move |reader| {
-                let mut sessions = Vec::new();
-                for turn in &turns {
-                    let Some(id) = reader.session_of_turn(*turn)? else { continue };
-                    let session = match reader.session(id) {
-                        Err(why @ Error::Unreadable(_)) => {
-                            tracing::error!(session = %id, error = %why, "a failed turn is not taken up again");
-                            continue;
-                        }
-                        read => read?,
-                    };
-                    let Some(session) = session else { continue };
-                    if session.agent == agent && session.failure().is_some_and(Failure::is_mended_by_code) {
-                        sessions.push(session.id);
-                    }
-                }
-                Ok(sessions)
-            })
-            .await?;
-        if !sessions.is_empty() {
-            tracing::info!(turns = sessions.len(), "failed turns are taken up again: the agent's code has changed");
+        let code = self.suspending_code()?;
+        let (mut after, mut all) = (0, Ok(()));
+        while !self.is_stopping() {
+            let agent = self.settings.agent.clone();
+            let listed = self.store.upkeep().retriable_turns(agent, code.clone(), after, LISTED_AT_ONCE).await?;
+            let is_mended = |turn: &&RetriableTurn| {
+                let code = turn.failure_code.as_deref();
+                code.is_some_and(|code| Failure::new(code, "").is_mended_by_code())
+            };
+            let sessions: Vec<SessionId> = listed.iter().filter(is_mended).map(|turn| turn.session).collect();
+            if !sessions.is_empty() {
+                tracing::info!(turns = sessions.len(), "failed turns are taken up again: the agent's code has changed");
+            }
+            for some in sessions.chunks(AT_ONCE) {
+                all = all.and(self.reopen_all(some).await);
+            }
+            match listed.last() {
+                Some(last) if listed.len() == LISTED_AT_ONCE => after = last.place,
+                _ => break,
+            }
         }
-        for some in sessions.chunks(AT_ONCE) {
-            self.reopen_all(some).await?;
-        }
-        Ok(())
+        all
     }
 
     /// Takes each up in a transaction of its own; one that cannot be read keeps none of the others from it.
+    ///
+    /// # Errors
+    /// [`Error::StoreUnavailable`], where the store did not take one.
     async fn reopen_all(self: &Arc<Self>, sessions: &[SessionId]) -> Result<(), Error> {
         let reopen = |id: &SessionId| {
             let (engine, id) = (Arc::clone(self), *id);
@@ -103,12 +117,10 @@ impl Engine {
         for (session, reopened) in sessions.iter().zip(join_all(reopened).await) {
             match reopened {
                 Ok((woken, after_commit)) => self.reopened(woken, after_commit),
-                Err(why @ Error::Unreadable(_)) => {
-                    tracing::error!(%session, error = %why, "a failed turn is not taken up again");
-                }
                 // Another server that has just started was first, or somebody has deleted it.
                 Err(Error::NothingToRetry | Error::SessionNotFound) => {}
-                Err(error) => all = all.and(Err(error)),
+                Err(error @ Error::StoreUnavailable(_)) => all = Err(error),
+                Err(why) => tracing::error!(%session, error = %why, "a failed turn is not taken up again"),
             }
         }
         all

@@ -13,6 +13,7 @@ mod journal;
 mod late;
 mod locks;
 mod losses;
+mod orphans;
 mod others;
 mod outages;
 mod outbox;

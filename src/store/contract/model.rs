@@ -15,11 +15,11 @@ use crate::domain::journal::Entry;
 use crate::domain::notice::Notice;
 use crate::domain::session::Session;
 use crate::domain::status::{InterruptStatus, NoticeStatus, Status};
-use crate::domain::{Error, SessionId};
+use crate::domain::{Error, SessionId, TurnId};
 use crate::store::query::{InterruptQuery, NoticeQuery, Order, Page, SessionQuery};
 use crate::store::record::StoredReply;
 use crate::store::signals::TurnTaker;
-use crate::store::upkeep::{Receivers, Sweep, Upkeep, UpkeepWriter};
+use crate::store::upkeep::{LeftTurns, Receivers, Sweep, Upkeep, UpkeepWriter};
 use crate::store::{Reader, Transaction};
 
 /// Few enough that operations meet each other's rows.
@@ -338,6 +338,17 @@ fn look_at_lists(reader: &dyn Reader) -> Result<Vec<String>, Error> {
     Ok(seen)
 }
 
+/// Which turns other code would take up; their places are each store's own.
+async fn retriable(upkeep: &dyn Upkeep, code: &str, limit: usize) -> Result<Vec<(TurnId, Option<String>)>, Error> {
+    let found = upkeep.retriable_turns(session(1).agent, code.to_owned(), 0, limit).await?;
+    Ok(found.into_iter().map(|found| (found.turn, found.failure_code)).collect())
+}
+
+/// How the turns stand that nobody has.
+async fn left(upkeep: &dyn Upkeep) -> Result<LeftTurns, Error> {
+    upkeep.left_turns(upkeep.orphaned_turns(TurnTaker::default()).await?).await
+}
+
 /// Everything that upkeep finds, as lines.
 async fn find(upkeep: &dyn Upkeep) -> Vec<String> {
     vec![
@@ -345,8 +356,9 @@ async fn find(upkeep: &dyn Upkeep) -> Vec<String> {
         format!("{:?}", upkeep.next_due().await),
         format!("{:?}", upkeep.due(at(10), 100).await),
         format!("{:?}", upkeep.due(at(100), 3).await),
-        format!("{:?}", upkeep.retriable_turns("new".to_owned(), 3).await),
-        format!("{:?}", upkeep.retriable_turns(String::new(), 2).await),
+        format!("{:?}", retriable(upkeep, "new", 3).await),
+        format!("{:?}", retriable(upkeep, "", 2).await),
+        format!("{:?}", left(upkeep).await),
         format!("{:?}", upkeep.suspended_turns(at(10), 0, 3).await),
         format!("{:?}", upkeep.suspended_turns(at(10), 2, 3).await),
         format!("{:?}", upkeep.next_notice_at(Receivers::all()).await),

@@ -5,13 +5,14 @@ use serde_json::json;
 use super::fixture::*;
 use crate::domain::audit::{Action, Deed};
 use crate::domain::interrupt::Interrupt;
-use crate::domain::journal::{Ending, Entry};
-use crate::domain::session::Session;
+use crate::domain::journal::{Ending, Entry, PendingTimer};
+use crate::domain::session::{Failure, Session};
 use crate::domain::status::{InterruptStatus, Status, TurnStatus};
 use crate::domain::turn::{Life, TurnState};
-use crate::domain::{Error, TurnId};
+use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::store::Transaction;
-use crate::store::record::{Due, DueKind, Turn};
+use crate::store::record::{Due, DueKind, RetriableTurn, Turn};
+use crate::store::signals::{LeftTurn, OrphanedTurn};
 
 super::for_each_store!(
     parking_a_turn_takes_it_from_its_owner,
@@ -25,6 +26,7 @@ super::for_each_store!(
     only_a_suspended_turn_is_reopened,
     a_suspended_turn_can_be_abandoned_for_good,
     turns_suspended_under_other_code_are_retriable,
+    turns_that_nobody_has_are_told_as_they_stand,
     turns_suspended_for_long_are_found_in_that_order,
     lost_workers_are_counted_where_that_counts,
     notes_are_kept_and_added_to,
@@ -202,18 +204,77 @@ async fn a_suspended_turn_can_be_abandoned_for_good(it: Fixture) {
 async fn turns_suspended_under_other_code_are_retriable(it: Fixture) {
     it.write(|tx| {
         for (number, code) in (1..).zip(["v1", "v2", "v1", "v3", ""]) {
-            tx.insert_session(&session(number), &[])?;
+            tx.insert_session(&session_in(number, Status::Error), &[])?;
             tx.insert_turn(&turn(session_id(number), 10 - number))?;
             tx.suspend_turn(turn_id(10 - number), at(1), code)?;
         }
         Ok(())
     })
     .await;
-    let retriable = async |code: &str, limit| it.upkeep().retriable_turns(code.to_owned(), limit).await.unwrap();
+    let page = async |code: &str, after, limit| {
+        it.upkeep().retriable_turns(session(1).agent, code.to_owned(), after, limit).await.unwrap()
+    };
+    let turns = |page: &[RetriableTurn]| page.iter().map(|found| found.turn).collect::<Vec<_>>();
+    let retriable = async |code: &str, limit| turns(&page(code, 0, limit).await);
     assert_eq!(retriable("v1", 10).await, [turn_id(8), turn_id(6), turn_id(5)]);
-    assert_eq!(retriable("v4", 2).await, [turn_id(9), turn_id(8)]);
+    let first = page("v4", 0, 2).await;
+    assert_eq!(turns(&first), [turn_id(9), turn_id(8)]);
+    assert_eq!(turns(&page("v4", first[1].place, 2).await), [turn_id(7), turn_id(6)], "the next ones");
+    assert_eq!(
+        (first[1].session, first[1].failure_code.as_deref()),
+        (session_id(2), Some(Failure::timed_out().code.as_str()))
+    );
+    let others = it.upkeep().retriable_turns("other:agent".to_owned(), "v4".to_owned(), 0, 10).await;
+    assert_eq!(others, Ok(Vec::new()));
     it.write(|tx| tx.reopen_turn(turn_id(8))).await;
     assert_eq!(retriable("v1", 10).await, [turn_id(6), turn_id(5)]);
+}
+
+/// What is said of a turn that is left: its session, and until when each of its timers waits, where it is paused.
+type Said = (SessionId, Option<Vec<Timestamp>>);
+
+async fn turns_that_nobody_has_are_told_as_they_stand(it: Fixture) {
+    it.write(|tx| {
+        for number in 1..=6 {
+            tx.insert_session(&session_in(number, Status::Interrupted), &[])?;
+            tx.insert_turn(&turn(session_id(number), number))?;
+        }
+        for number in [2, 3] {
+            let timers = [20, 10].map(|due| PendingTimer { path: "0#1".to_owned(), due: at(due) });
+            let timers = if number == 2 { timers.to_vec() } else { Vec::new() };
+            tx.append_foreign(turn_id(number), &Entry::Pause { timers, context: None }, at(0))?;
+        }
+        tx.append_foreign(turn_id(3), &step("a", json!(1)), at(0))?;
+        tx.claim_turn(turn_id(4), me())?;
+        tx.end_turn(turn_id(5), at(1))?;
+        let epoch = tx.claim_turn(turn_id(6), me())?;
+        tx.park_turn(turn_id(6), epoch, None, 0)
+    })
+    .await;
+    let orphan = |number, epoch| OrphanedTurn { turn: turn_id(number), epoch };
+    let left = async |orphans: Vec<OrphanedTurn>| {
+        let left = it.upkeep().left_turns(orphans).await.unwrap();
+        let said = |left: LeftTurn| -> Said {
+            (left.session.id, left.paused.map(|timers| timers.iter().map(|timer| timer.due).collect()))
+        };
+        left.into_iter().map(|(orphan, left)| (orphan, left.map(said))).collect::<Vec<_>>()
+    };
+    // In the order in which they were asked for; what was claimed, parked or ended since, or is not there, is left out.
+    let asked = [3, 1, 2, 4, 5, 6, 9].map(|number| orphan(number, Some(0)));
+    let expected = [
+        (orphan(3, Some(0)), Ok((session_id(3), None))),
+        (orphan(1, Some(0)), Ok((session_id(1), None))),
+        (orphan(2, Some(0)), Ok((session_id(2), Some(vec![at(20), at(10)])))),
+    ];
+    assert_eq!(left(asked.to_vec()).await, expected);
+    let whichever = left(vec![orphan(4, None), orphan(5, None), orphan(6, None)]).await;
+    assert_eq!(whichever, [(orphan(4, None), Ok((session_id(4), None)))], "where nobody knows at which epoch");
+    assert!(left(Vec::new()).await.is_empty());
+    if it.change_rows("sessions", "status = 'confused' WHERE agent <> ''").await {
+        let read = left(vec![orphan(1, Some(0)), orphan(2, Some(0))]).await;
+        let cannot = |read: &(OrphanedTurn, Result<Said, Error>)| matches!(read.1, Err(Error::Unreadable(_)));
+        assert!(read.len() == 2 && read.iter().all(cannot), "{read:?}");
+    }
 }
 
 async fn turns_suspended_for_long_are_found_in_that_order(it: Fixture) {

@@ -65,7 +65,11 @@ async fn find(upkeep: &dyn Upkeep) -> Result<FoundByUpkeep, Error> {
     Ok(FoundByUpkeep {
         is_taken_up: upkeep.orphaned_turns(TurnTaker::default()).await?.iter().any(|orphan| orphan.turn == id),
         next_due: upkeep.next_due().await?,
-        is_retriable: upkeep.retriable_turns("a".to_owned(), 1).await?.contains(&id),
+        is_retriable: upkeep
+            .retriable_turns(session(1).agent, "a".to_owned(), 0, 1)
+            .await?
+            .iter()
+            .any(|found| found.turn == id),
         suspended_before: upkeep.suspended_turns(at(5), 0, 1).await?.contains(&id),
     })
 }

@@ -12,7 +12,7 @@ use crate::domain::turn::TurnState;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::store::Transaction;
 use crate::store::outbox::{OutboxFigures, OutboxWriter};
-use crate::store::record::{Due, PendingCount};
+use crate::store::record::{Due, PendingCount, RetriableTurn};
 use crate::store::upkeep::{Receivers, UpkeepReader, UpkeepWriter};
 
 impl UpkeepReader for MemoryState {
@@ -44,10 +44,16 @@ impl UpkeepReader for MemoryState {
         Ok(self.dues().map(|due| due.at).min())
     }
 
-    fn retriable_turns(&self, code: &str, limit: usize) -> Result<Vec<TurnId>, Error> {
+    fn retriable_turns(&self, agent: &str, code: &str, after: u64, limit: usize) -> Result<Vec<RetriableTurn>, Error> {
         let is_of_other = |row: &&TurnRow| row.turn.life.suspended().is_some_and(|(_, other)| other != code);
-        let retriable = self.turns.values().filter(is_of_other);
-        Ok(retriable.map(|row| row.turn.id).take(limit).collect())
+        let retriable = self.turns.values().filter(is_of_other).filter_map(|row| {
+            let place = self.turns.place(row.turn.id).filter(|place| *place > after)?;
+            let session = &self.sessions.get(row.turn.session_id)?.session;
+            let failure_code = session.failure().map(|failure| failure.code.clone());
+            let turn = RetriableTurn { place, turn: row.turn.id, session: session.id, failure_code };
+            (session.agent == agent).then_some(turn)
+        });
+        Ok(retriable.take(limit).collect())
     }
 
     fn suspended_turns(&self, before: Timestamp, skip: usize, limit: usize) -> Result<Vec<TurnId>, Error> {

@@ -1,6 +1,8 @@
 //! Upkeep, in statements over everything. What changes a session's rows writes the session's version, so that whoever
 //! keeps them elsewhere is told.
 
+use std::collections::HashMap;
+
 use tokio_postgres::Row;
 use uuid::Uuid;
 
@@ -16,13 +18,18 @@ use crate::domain::notice::Notice;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::BoxFuture;
 use crate::store::outbox::OutboxFigures;
-use crate::store::record::{Due, DueKind, PendingCount};
+use crate::store::record::{Due, DueKind, PendingCount, RetriableTurn};
 use crate::store::rows::notices::{known_events, notice};
 use crate::store::rows::readable::without_nulls;
-use crate::store::rows::{self, Cells as _};
+use crate::store::rows::{self, Cells as _, entries};
 use crate::store::shared::question::{Answer, StoreQuestion};
-use crate::store::signals::{KnownTurn, OrphanedTurn, OthersSnapshot, TurnTaker};
-use crate::store::upkeep::{ReadyTurns, Receivers, Sweep, Totals, Upkeep};
+use crate::store::signals::{KnownTurn, LeftTurn, OrphanedTurn, OthersSnapshot, TurnTaker};
+use crate::store::upkeep::{LeftTurns, ReadyTurns, Receivers, Sweep, Totals, Upkeep, paused};
+
+/// How many columns of turns/left are before the turn's epoch, those of its session, and those of its last entry.
+const EPOCH_OF_LEFT: usize = 1;
+const SESSION_OF_LEFT: usize = 2;
+const ENTRY_OF_LEFT: usize = 18;
 
 impl PostgresBackend {
     /// What `read` makes of each row.
@@ -58,6 +65,22 @@ fn orphan(cells: &mut PostgresCells<'_>) -> Result<OrphanedTurn, Error> {
     Ok(OrphanedTurn { turn: TurnId(cells.uuid()?), epoch: Some(cells.number()?) })
 }
 
+/// A row of turns/left.
+fn left_turn(row: &Row) -> Result<LeftTurn, Error> {
+    let mut head = PostgresCells::after(EPOCH_OF_LEFT, "turns", row);
+    let epoch = head.number()?;
+    let (_, session) = rows::session(&mut PostgresCells::after(SESSION_OF_LEFT, "sessions", row))?;
+    let mut last = PostgresCells::after(ENTRY_OF_LEFT, "journal", row);
+    let paused = match last.plain::<Option<i64>>()? {
+        None => None,
+        Some(_) => {
+            last.rewind();
+            paused(entries::recorded(&mut last)?.entry)
+        }
+    };
+    Ok(LeftTurn { epoch, session, paused })
+}
+
 /// Who looks, as the statements over turns that nobody has are told it.
 fn taken_by(taker: &TurnTaker) -> Vec<Param> {
     let starved: Vec<Uuid> = taker.starved.iter().map(|turn| turn.0).collect();
@@ -72,6 +95,28 @@ fn drawn() -> i64 {
 impl Upkeep for PostgresBackend {
     fn orphaned_turns(&self, taker: TurnTaker) -> BoxFuture<'static, Result<Vec<OrphanedTurn>, Error>> {
         self.list("turns", SqlCall::new(sql!("turns/orphaned"), taken_by(&taker)), orphan)
+    }
+
+    fn left_turns(&self, orphans: Vec<OrphanedTurn>) -> BoxFuture<'static, Result<LeftTurns, Error>> {
+        let ids: Vec<Uuid> = orphans.iter().map(|orphan| orphan.turn.0).collect();
+        let pool = self.pool();
+        Box::pin(async move {
+            let replies = pool.run(Frame::Snapshot, vec![SqlCall::new(sql!("turns/left"), params![ids])]).await?;
+            let found = replies.iter().flatten().map(|row| {
+                let turn = TurnId(PostgresCells::new("turns", row).uuid()?);
+                Ok((turn, left_turn(row)))
+            });
+            let mut found: HashMap<TurnId, Result<LeftTurn, Error>> = found.collect::<Result<_, Error>>()?;
+            let mut left = Vec::with_capacity(found.len());
+            for orphan in orphans {
+                let Some(read) = found.remove(&orphan.turn) else { continue };
+                let is_other = |turn: &LeftTurn| orphan.epoch.is_some_and(|epoch| epoch != turn.epoch);
+                if !read.as_ref().is_ok_and(is_other) {
+                    left.push((orphan, read));
+                }
+            }
+            Ok(left)
+        })
     }
 
     fn ready_turns(&self) -> BoxFuture<'static, Result<Option<ReadyTurns>, Error>> {
@@ -141,8 +186,20 @@ impl Upkeep for PostgresBackend {
         Box::pin(async move { Ok(next.await?.into_iter().flatten().next()) })
     }
 
-    fn retriable_turns(&self, code: String, limit: usize) -> BoxFuture<'static, Result<Vec<TurnId>, Error>> {
-        self.turns(sql!("turns/retriable"), params![without_nulls(&code).into_owned(), rows::count(limit)])
+    fn retriable_turns(
+        &self,
+        agent: String,
+        code: String,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'static, Result<Vec<RetriableTurn>, Error>> {
+        let params = params![
+            without_nulls(&code).into_owned(),
+            rows::count(limit),
+            without_nulls(&agent).into_owned(),
+            rows::integer(after),
+        ];
+        self.list("turns", SqlCall::new(sql!("turns/retriable"), params), |cells| rows::retriable(cells))
     }
 
     fn suspended_turns(

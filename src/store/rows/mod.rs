@@ -16,7 +16,7 @@ use uuid::Uuid;
 use self::readable::Readable;
 use super::kept::KeptForms;
 use super::query::TitledSession;
-use super::record::{StoredReply, Turn};
+use super::record::{RetriableTurn, StoredReply, Turn};
 use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::{Action, AuditRow};
 use crate::domain::cluster::routing::TurnCode;
@@ -245,6 +245,12 @@ pub(super) fn turn(cells: &mut impl Cells) -> Result<Turn, Error> {
         life: life(cells)?,
         code: TurnCode::default(),
     })
+}
+
+/// A row of `turns/retriable.sql`.
+pub(super) fn retriable(cells: &mut impl Cells) -> Result<RetriableTurn, Error> {
+    let (place, turn, session) = (cells.number()?, TurnId(cells.uuid()?), SessionId(cells.uuid()?));
+    Ok(RetriableTurn { place, turn, session, failure_code: cells.plain()? })
 }
 
 /// How a turn stands: the columns from `epoch` on of `turns/select.sql` and `turns/life.sql`.

@@ -45,6 +45,8 @@ pub enum LeftOut {
     Version,
     /// What others have left and done: looks find nothing.
     Looks,
+    /// How turns that nobody has stand: whoever asks for it waits.
+    Left,
     /// How late it was when a session was written last.
     Latest,
     /// How often another one has taken its place.

@@ -16,13 +16,13 @@ use crate::domain::seeds::Random;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::store::BoxFuture;
 use crate::store::outbox::OutboxFigures;
-use crate::store::record::{Due, PendingCount};
+use crate::store::record::{Due, PendingCount, RetriableTurn};
 use crate::store::shared::backend::{Backend, Committed};
 use crate::store::shared::changes::Changes;
 use crate::store::shared::question::{Answer, StoreQuestion};
 use crate::store::shared::servers::ServerId;
 use crate::store::signals::{KnownTurn, OrphanedTurn, OthersSnapshot, TurnTaker};
-use crate::store::upkeep::{ReadyTurns, Receivers, Sweep, Totals, Upkeep};
+use crate::store::upkeep::{LeftTurns, ReadyTurns, Receivers, Sweep, Totals, Upkeep};
 
 /// How bad it is: chances of a hundred.
 #[derive(Debug, Clone, Copy, Default)]
@@ -300,6 +300,10 @@ impl Upkeep for SimulatedConnection {
         self.send(self.database.orphaned_turns(taker))
     }
 
+    fn left_turns(&self, orphans: Vec<OrphanedTurn>) -> BoxFuture<'static, Result<LeftTurns, Error>> {
+        self.send(self.database.left_turns(orphans))
+    }
+
     fn ready_turns(&self) -> BoxFuture<'static, Result<Option<ReadyTurns>, Error>> {
         self.send(self.database.ready_turns())
     }
@@ -316,8 +320,14 @@ impl Upkeep for SimulatedConnection {
         self.send(self.database.next_due())
     }
 
-    fn retriable_turns(&self, code: String, limit: usize) -> BoxFuture<'static, Result<Vec<TurnId>, Error>> {
-        self.send(self.database.retriable_turns(code, limit))
+    fn retriable_turns(
+        &self,
+        agent: String,
+        code: String,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'static, Result<Vec<RetriableTurn>, Error>> {
+        self.send(self.database.retriable_turns(agent, code, after, limit))
     }
 
     fn suspended_turns(

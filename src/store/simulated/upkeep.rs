@@ -2,16 +2,16 @@
 
 use std::collections::HashSet;
 
-use super::{Rows, SimulatedDatabase};
+use super::{LeftOut, Rows, SimulatedDatabase};
 use crate::domain::audit::Deed;
 use crate::domain::notice::Notice;
 use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::store::memory::transaction::MemoryTransaction;
 use crate::store::outbox::OutboxFigures;
-use crate::store::record::{Due, PendingCount};
+use crate::store::record::{Due, PendingCount, RetriableTurn};
 use crate::store::shared::question::Version;
 use crate::store::signals::{KnownTurn, OrphanedTurn, OthersSnapshot, TurnTaker};
-use crate::store::upkeep::{self, ReadyTurns, Receivers, Sweep, Totals, Upkeep, UpkeepReader, UpkeepWriter};
+use crate::store::upkeep::{self, LeftTurns, ReadyTurns, Receivers, Sweep, Totals, Upkeep, UpkeepReader, UpkeepWriter};
 use crate::store::{BoxFuture, Reader, Transaction};
 
 impl Rows {
@@ -39,6 +39,16 @@ impl Upkeep for SimulatedDatabase {
         })
     }
 
+    fn left_turns(&self, orphans: Vec<OrphanedTurn>) -> BoxFuture<'static, Result<LeftTurns, Error>> {
+        if self.lock().left_out == Some(LeftOut::Left) {
+            return Box::pin(std::future::pending());
+        }
+        self.with(move |rows| {
+            rows.calls.0 += 1;
+            upkeep::left_turns(&rows.state, &orphans)
+        })
+    }
+
     fn look(&self, taker: TurnTaker, known: Vec<KnownTurn>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
         self.look_for(None, taker.agent, known)
     }
@@ -56,8 +66,14 @@ impl Upkeep for SimulatedDatabase {
         self.with(|rows| rows.state.next_due())
     }
 
-    fn retriable_turns(&self, code: String, limit: usize) -> BoxFuture<'static, Result<Vec<TurnId>, Error>> {
-        self.with(move |rows| rows.state.retriable_turns(&code, limit))
+    fn retriable_turns(
+        &self,
+        agent: String,
+        code: String,
+        after: u64,
+        limit: usize,
+    ) -> BoxFuture<'static, Result<Vec<RetriableTurn>, Error>> {
+        self.with(move |rows| rows.state.retriable_turns(&agent, &code, after, limit))
     }
 
     fn suspended_turns(

@@ -10,7 +10,7 @@ use super::sql;
 use crate::domain::notice::Notice;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::store::outbox::OutboxFigures;
-use crate::store::record::{Due, DueKind, PendingCount};
+use crate::store::record::{Due, DueKind, PendingCount, RetriableTurn};
 use crate::store::rows::notices::known_events;
 use crate::store::upkeep::{Receivers, UpkeepReader, UpkeepWriter};
 
@@ -48,9 +48,9 @@ impl UpkeepReader for Handle<'_> {
         Ok(interrupt.into_iter().chain(timer).min())
     }
 
-    fn retriable_turns(&self, code: &str, limit: usize) -> Result<Vec<TurnId>, Error> {
-        let params = params![code, rows::count(limit)];
-        self.all("turns", sql!("turns/retriable"), params, |cells| cells.uuid().map(TurnId))
+    fn retriable_turns(&self, agent: &str, code: &str, after: u64, limit: usize) -> Result<Vec<RetriableTurn>, Error> {
+        let params = params![code, rows::count(limit), agent, rows::integer(after)];
+        self.all("turns", sql!("turns/retriable"), params, |cells| rows::retriable(cells))
     }
 
     fn suspended_turns(&self, before: Timestamp, skip: usize, limit: usize) -> Result<Vec<TurnId>, Error> {

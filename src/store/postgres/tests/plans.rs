@@ -213,6 +213,7 @@ fn statements() -> Vec<String> {
             "servers/beat",
             "turns/orphaned",
             "turns/orphaned_of",
+            "turns/left",
             "turns/owned",
             "turns/withheld",
             "turns/ready",
