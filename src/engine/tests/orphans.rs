@@ -54,25 +54,26 @@ async fn however_many_were_left_they_go_on_at_the_next_start(fixture: Fixture) {
 async fn a_start_asks_the_database_as_often_as_there_are_chunks_of_them() {
     let asked_at_a_start = async |left: usize| {
         let database = SimulatedDatabase::new(Arc::new(WallClock));
-        let first = server(&database, &Link::new(Weather::default()), Arc::new(WallClock), true).await;
+        let first = server(&database, &Link::new(Weather::default()), Arc::new(WallClock), false).await;
         // What its two workers have is no orphan.
         send(&first, left + 2).await;
         first.engine.stopped.cancel();
         tokio::task::yield_now().await;
         let _ = database.calls();
-        let second = server(&database, &Link::new(Weather::default()), Arc::new(WallClock), true).await;
+        let second = server(&database, &Link::new(Weather::default()), Arc::new(WallClock), false).await;
         assert_eq!(second.engine.placement.count_places(), (2, left - 2));
         database.calls().0
     };
     let few = asked_at_a_start(2).await;
-    assert_eq!(asked_at_a_start(MANY).await, few + 2);
+    let many = asked_at_a_start(MANY).await;
+    assert!(many <= few + 2, "{few}, {many}");
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_others_do_is_heard_of_while_they_are_taken_up() {
     let database = SimulatedDatabase::new(Arc::new(WallClock)).without(Some(LeftOut::Left));
-    let here = server(&database, &Link::new(Weather::default()), Arc::new(WallClock), true).await;
-    let there = server(&database, &Link::new(Weather::default()), Arc::new(WallClock), true).await;
+    let here = server(&database, &Link::new(Weather::default()), Arc::new(WallClock), false).await;
+    let there = server(&database, &Link::new(Weather::default()), Arc::new(WallClock), false).await;
     let (order, interrupts) = here.asking(1).await;
     send(&there, 9).await;
     // A look has found them, and nobody is told how they stand.
