@@ -242,7 +242,7 @@ async def test_a_langchain_tool_of_one_text_is_shown_as_its_model_is_told_of_it(
     search = SimpleTool("search", lambda text: f"found {text}", "Search.")
     agent = create_agent(langgraph_runs.says([("search", {"__arg1": "cats"})]), [search])
     seen, said, _ = await with_rules(agent)
-    assert seen == [{"args": {"__arg1": "cats"}, "required": False}]
+    assert seen == [{"args": {"__arg1": "cats"}, "asked": False}]
     assert "found cats" in said
 
 

@@ -84,13 +84,13 @@ def test_the_model_is_told_and_the_messages_of_the_session_have_it(
     assert paid(tmp_path) == ["5"]
 
 
-@pytest.mark.parametrize("end", ["agent_error", "turn_cancelled"])
+@pytest.mark.parametrize("end", ["step_error", "turn_cancelled"])
 def test_what_a_turn_did_that_failed_or_was_cancelled_is_told(
     start: Start, provider: ChatCompletionsServer, tmp_path: Path, end: str
 ) -> None:
     api = start().api
     refusal = Failure(400, "no")
-    provider.replies = [PAY, refusal if end == "agent_error" else (silence := Silence())]
+    provider.replies = [PAY, refusal if end == "step_error" else (silence := Silence())]
     session_id = api.create()
     asked = api.settled(session_id, "pay", 1)["interrupts"][0]["interrupt_id"]
     ok(api.resume(session_id, asked, {"approved": True}))

@@ -97,7 +97,7 @@ async def test_what_a_turn_did_that_failed_is_told_too(
     paused = await hitl.run(agent, "pay it", store=store, session="s")
     assert paused.state is not None
     failed = await hitl.run(agent, paused.state.approve(paused.interrupts[0]), store=store)
-    assert (failed.error_code, failed.state, failed.messages) == ("agent_error", None, [])
+    assert (failed.error_code, failed.state, failed.messages) == ("step_error", None, [])
     server.replies = [Reply("yes")]
     done = await hitl.run(agent, "did you?", store=store, session="s")
     assert said(server) == [*PAID, {"role": "user", "content": "did you?"}]
