@@ -251,8 +251,8 @@ pub enum Event {
     },
 }
 
-/// What is written together with the new session, in the same transaction and in this order; `Owed::change` of the engine
-/// does it. That a turn has begun or is open again is no effect: whoever lets it happen claims it, or puts it in line.
+/// What is written together with the new session, in the same transaction and in this order; `AfterCommit::change` of the
+/// engine does it. That a turn has begun or is open again is no effect: whoever lets it happen claims it, or puts it in line.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Effect {
     /// This turn came to no answer, and nobody takes it up again: what it did is told to the next one.
@@ -264,16 +264,6 @@ pub enum Effect {
     /// The status that clients see is another one, or its error is: an event says so, and notices for the webhooks. Pollers
     /// and listeners are told of the event after the commit.
     Announce(Status),
-}
-
-impl Effect {
-    /// The turn of which it is to be told what it did.
-    pub fn told_of(&self) -> Option<TurnId> {
-        match self {
-            Self::TellNext(turn) => Some(*turn),
-            _ => None,
-        }
-    }
 }
 
 impl Session {

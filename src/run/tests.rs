@@ -100,28 +100,25 @@ impl Begun {
     }
 
     /// Stops it, lets it have as many rounds as it wants, and then its store write all that it is asked to.
-    async fn stop_and_write(mut self, first: Asked) -> (Self, Vec<ToTurn>) {
+    async fn stop_and_write(mut self, first: Asked) -> (Self, Vec<ToTurn>, Result<RunOutcome, Error>) {
         self.stop.cancel();
         for _ in 0..100 {
             tokio::task::yield_now().await;
         }
         // Nobody waits for it where the run has let go of it.
         let _ = first.send(());
-        loop {
+        let outcome = loop {
             tokio::select! {
                 biased;
                 Some(asked) = self.asked.recv() => assert!(asked.send(()).is_ok()),
-                outcome = &mut self.run => {
-                    assert!(matches!(outcome.unwrap(), Err(Error::RunStopped)));
-                    break;
-                }
+                outcome = &mut self.run => break outcome.unwrap(),
             }
-        }
+        };
         let mut told = Vec::new();
         while let Ok(word) = self.told.try_recv() {
             told.push(word);
         }
-        (self, told)
+        (self, told, outcome)
     }
 
     async fn journal(&self) -> Vec<Entry> {
@@ -157,7 +154,8 @@ async fn what_is_being_committed_is_stored_and_told_before_a_run_stops() {
     begun.say(Some(1), step("0#1"));
     let commit = begun.asked.recv().await.unwrap();
     begun.say(Some(2), step("0#2"));
-    let (begun, told) = begun.stop_and_write(commit).await;
+    let (begun, told, outcome) = begun.stop_and_write(commit).await;
+    assert!(matches!(outcome, Err(Error::RunStopped)));
     let steps = begun.journal().await.iter().filter(|entry| matches!(entry, Entry::Step { .. })).count();
     assert_eq!(steps, 2, "also what had been said and was not taken up");
     let calls: Vec<_> = told
@@ -179,6 +177,7 @@ async fn a_turn_that_cannot_wait_has_failed_where_its_run_is_stopped_in_the_mids
     begun.say(None, Record::Waiting { seen: None, timers: Vec::new(), context: None });
     // The commit of its question; that it fails for it is one of its own.
     let commit = begun.asked.recv().await.unwrap();
-    let (begun, _) = begun.stop_and_write(commit).await;
+    let (begun, _, outcome) = begun.stop_and_write(commit).await;
+    assert!(outcome.is_ok(), "it is over, and has an outcome to tell");
     assert_eq!(begun.status().await, Status::Error);
 }

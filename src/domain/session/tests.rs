@@ -271,7 +271,11 @@ proptest! {
                 Event::TurnFailed { turn, .. } | Event::TurnGivenUp { turn, .. } => Some(turn),
                 _ => None,
             };
-            prop_assert_eq!(effects.iter().find_map(Effect::told_of), unanswered);
+            let told = effects.iter().find_map(|effect| match effect {
+                Effect::TellNext(turn) => Some(*turn),
+                _ => None,
+            });
+            prop_assert_eq!(told, unanswered);
 
             // Nobody is forgotten: an interrupt leaves the list by being closed, or is cancelled with its turn.
             let cancelled: Vec<InterruptId> = effects.iter().flat_map(|effect| match effect {

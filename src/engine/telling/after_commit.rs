@@ -86,7 +86,11 @@ impl AfterCommit {
     ) -> Result<Session, Error> {
         let turn = session.turn();
         let (mut next, effects) = session.transition(event, now)?;
-        if let Some(over) = effects.iter().find_map(Effect::told_of) {
+        let told = effects.iter().find_map(|effect| match effect {
+            Effect::TellNext(turn) => Some(*turn),
+            _ => None,
+        });
+        if let Some(over) = told {
             match left_by(tx, &next, over) {
                 // Whoever mends the store finds a suspended one as it was; one that is open has to come to an end.
                 Err(why @ Error::Unreadable(_)) if turn == Some(over) => {

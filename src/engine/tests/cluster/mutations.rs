@@ -61,7 +61,7 @@ fn rings_without_looks() {
 #[test]
 fn a_commit_that_does_not_look_whether_its_server_is_still_there() {
     // More is on its way when a server is stopped.
-    let slow = Setting { weather: Weather { slow_ms: 400, ..Setting::USUAL.weather }, ..Setting::USUAL };
+    let slow = Setting { weather: Weather { slow_ms: 400, late: 25, ..Setting::USUAL.weather }, ..Setting::USUAL };
     goes_red(
         "a_commit_that_does_not_look_whether_its_server_is_still_there",
         Setting { left_out: Some(LeftOut::Rows), ..slow },
