@@ -192,10 +192,12 @@ async fn an_error_of_the_agent_cannot_be_retried(fixture: Fixture) {
 }
 
 async fn a_failed_turn_that_can_be_retried_is_not_swept(fixture: Fixture) {
-    let world = World::new(fixture, Settings { ttl: 1e-6, ..parking() }).await;
+    let world = World::new(fixture, parking()).await;
     let (failed, _) = mismatched(&world).await;
     let gone = world.begin().await;
     world.end(&gone).await.unwrap();
+    // Not before: the server sweeps by itself, and a session may be gone before its first message.
+    let world = world.crash_into(Settings { ttl: 1e-6, ..parking() }, runtime()).await;
     let id = gone.session;
     while world.store.query(move |reader| reader.session(id)).await.unwrap().is_some() {
         world.engine.sweep().await.unwrap();
