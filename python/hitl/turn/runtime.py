@@ -160,7 +160,7 @@ class Turn:
         self.let_through: set[str] = set()
         """Tools whose calls have stopped to ask whether they may run, and were answered."""
         self.names = StepNames()
-        self.patches: dict[str, bool] = {}
+        self.patches: dict[tuple[str, str], bool] = {}
         """What ``hitl.patched`` said in this turn."""
         self.typed = TypedQuestions(journal or [])
         self.order = Order(self, port, self.loop, journal or [], code, hold=hold, replay_timeout=replay_timeout)

@@ -39,16 +39,17 @@ _last_holder: WeakValueDictionary[int, asyncio.Task[Any]] = WeakValueDictionary(
 
 def is_shared(turn: AnyTurn, primitive: Any) -> bool:
     """Whether a task that is none of the turn's may free, set or fill what one of the turn waits for."""
+    own = turn.tasks
     owner = getattr(primitive, "_owner_task", None)  # anyio's locks know
     if owner is not None:
-        return owner not in turn.tasks
+        return owner not in own
     is_lock = hasattr(primitive, "release")
-    has_own_holder = is_lock and any(_has_entered(task, primitive) for task in turn.tasks if not task.done())
+    has_own_holder = is_lock and any(_has_entered(task, primitive) for task in own if not task.done())
     if has_own_holder and isinstance(primitive, asyncio.Lock):
         return False
     if not _lead_to(_older_than(turn), primitive):
         return False
-    others = [task for task in asyncio.all_tasks(turn.loop) if task not in turn.tasks]
+    others = [task for task in asyncio.all_tasks(turn.loop) if task not in own]
     if is_lock and _is_entered_by(others, primitive):
         return True
     # Who holds a semaphore here will free it; of what nobody has entered, whoever knows it may have been in it.
@@ -79,7 +80,7 @@ def _waits_for(task: asyncio.Task[Any], primitive: Any) -> bool:
     if awaited is None or awaited.done():
         return False
     frame = awaiting_frame(task)
-    return frame is not None and frame.f_locals.get("self") is primitive
+    return frame is not None and _is(frame.f_locals.get("self"), primitive)
 
 
 def _older_than(turn: AnyTurn) -> Iterator[object]:

@@ -264,7 +264,8 @@ class _Patched:
     """``await hitl.patched("id")``: True where this edit of the agent's code applies.
 
     A turn that started before the edit, and already went past this place, gets False in its replay and so keeps to the
-    old code; every other turn gets True. One answer per id and turn. ``hitl.patched.sync`` in threads.
+    old code; every other turn gets True. One answer per id and turn; what only bodies of steps ask
+    is answered in each of them. ``hitl.patched.sync`` in threads.
 
     Example:
         if await hitl.patched("greet-first"):
@@ -283,9 +284,15 @@ class _Patched:
     async def _decide(self, turn: Turn, id: Any, frame: FrameType) -> bool:
         if not (isinstance(id, str) and id):
             raise TypeError("patched() takes the id of the edit, a non-empty string")
-        known = turn.patches.get(id)
-        if known is not None:
-            return known
+        # A body that is over is not run again by a replay, which would miss what was answered in it.
+        own = scope = turn.current_step
+        while True:
+            known = turn.patches.get(("" if scope is None else scope.path, id))
+            if known is not None:
+                return known
+            if scope is None:
+                break
+            scope = scope.outer
 
         async def body() -> bool:
             return True
@@ -293,7 +300,7 @@ class _Patched:
         applies = await turn.run_step(
             "step", "patched", body, key=f"patched:{id}", location=location_of(frame), past=False, is_edit=True
         )
-        return turn.patches.setdefault(id, applies)
+        return turn.patches.setdefault(("" if own is None else own.path, id), applies)
 
 
 def _now() -> datetime:

@@ -91,6 +91,8 @@ class _Sorting:
         self._turn = turn
         self._tasks = turn.tasks
         self._seen: set[int] = set()
+        # Of locks and the like, by `id`: many tasks may wait for one, and to look for who else has it takes a while.
+        self._shared: dict[int, bool] = {}
         self._reach: Reach | None = None
         self.is_inferred = False
 
@@ -123,10 +125,16 @@ class _Sorting:
 
     def _sort_primitive(self, awaited: Any, frame: FrameType) -> str | None:
         primitive = frame.f_locals.get("self")
-        if self._outside.leads_to(awaited, primitive) or is_shared(self._turn, primitive):
+        if self._outside.leads_to(awaited, primitive) or self._is_shared(primitive):
             return "something unknown"
         self.is_inferred = True
         return None
+
+    def _is_shared(self, primitive: Any) -> bool:
+        known = self._shared.get(id(primitive))
+        if known is None:
+            known = self._shared[id(primitive)] = is_shared(self._turn, primitive)
+        return known
 
     def _sort_bare(self, awaited: Any) -> str | None:
         """A future of somebody's own making. It is the turn's where a task of it settles it, or nothing else is there

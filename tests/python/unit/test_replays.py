@@ -271,7 +271,7 @@ async def test_a_marked_edit_applies_to_turns_that_had_not_come_to_it() -> None:
     got, again = await replayed(after, beyond, lambda ask: "yes")
     assert got == ["one", "new", "yes", "two"]
     assert (await replayed(after, again.port.journal))[0] == got
-    assert (await recorded(after, lambda ask: "yes")).turn.patches == {"look-first": True}
+    assert (await recorded(after, lambda ask: "yes")).turn.patches == {("", "look-first"): True}
 
 
 async def test_a_turn_that_began_under_the_edit_keeps_to_it_wherever_it_is_hit() -> None:

@@ -12,7 +12,7 @@ from uuid import UUID
 import pytest
 
 import hitl
-from hitl import step
+from hitl import ChatMessage, interrupt, step
 from hitl.turn.runtime import current_turn
 from tests.python.support.local import LocalTurn
 
@@ -225,3 +225,22 @@ async def test_an_edit_needs_an_id() -> None:
 def test_a_wrong_option_is_refused_where_it_is_written(options: dict[str, Any], complaint: str) -> None:
     with pytest.raises(TypeError, match=complaint):
         step(**options)
+
+
+async def test_what_two_bodies_ask_of_an_edit_is_answered_in_each() -> None:
+    """A replay does not run the first body again, and finds the answer that the second one was given."""
+
+    async def agent(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+        async def first() -> bool:
+            return await hitl.patched("edit")
+
+        async def second() -> list[bool]:
+            return [await hitl.patched("edit"), await interrupt({"type": "q"}), await hitl.patched("edit")]
+
+        reply = ChatMessage.assistant_message(content=str([await step(first), await step(second)]))
+        return reply, [message, reply]
+
+    paused = await hitl.run(agent, "go")
+    assert paused.state is not None
+    result = await hitl.run(agent, paused.state.answer(paused.interrupts[0], "yes"))
+    assert (result.output, result.error) == ("[True, [True, 'yes', True]]", None)

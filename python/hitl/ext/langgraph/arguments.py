@@ -70,7 +70,10 @@ def own_arguments(tool: Any, given: Any) -> tuple[dict[str, Any], dict[str, Any]
     injected = _injected(tool, schema) if is_model else frozenset[str]()
     shown = {name: value for name, value in given.items() if name not in injected}
     added = {name: value for name, value in given.items() if name in injected}
-    plain: dict[str, Any] = to_jsonable_python(shown, fallback=repr)
+    # Without addresses, which are others in each process: what is asked has to be the same in a replay.
+    plain: dict[str, Any] = to_jsonable_python(
+        shown, bytes_mode="base64", fallback=lambda it: f"<{type(it).__qualname__}>"
+    )
     return plain, added, plain == shown or (is_model and _says_the_same(_without(schema, injected), plain, shown))
 
 
