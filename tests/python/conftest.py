@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
+import threading
 from collections.abc import Generator
 from pathlib import Path
 
@@ -26,6 +28,12 @@ def pytest_xdist_auto_num_workers() -> Generator[None, int, int]:
     """What `-n auto` means."""
     processors = yield
     return processors if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else processors + WAITING
+
+
+def pytest_configure() -> None:
+    """What is under test hears a SIGHUP, also where `nohup`, as whose child it would ignore it, runs the tests."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
 
 @pytest.hookimpl(optionalhook=True)
