@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
-from strands.types._events import TypedEvent
+from strands.types._events import TypedEvent  # type: ignore[attr-defined]  # it has a public home in later releases alone
 
 from hitl.ext.replies import RecordedReply
 from hitl.ext.strands.messages import to_chat, usage_of
