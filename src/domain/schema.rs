@@ -8,12 +8,14 @@ use serde_json::Value;
 
 use super::error::{Error, FieldError, LocSegment, NOWHERE};
 use super::{FieldErrors, apart};
+use reached::ReachedSchemas;
 use steps::{Steps, longest_chain, scalars_first};
 use subschemas::Subschemas;
-use visits::{Bound, ReachedSchemas};
+use visits::Bound;
 
 mod counting;
 mod patterns;
+mod reached;
 mod steps;
 mod subschemas;
 mod visits;
@@ -52,7 +54,7 @@ pub fn compile(schema: &Value) -> Result<CompiledSchema, Error> {
         return Err(Error::InvalidSchema(format!("external $ref {reference:?} is refused; inline it under $defs")));
     }
     let reached = ReachedSchemas::of(schema, &subschemas);
-    if let Some(reference) = subschemas.unclear_reference(&reached) {
+    if let Some(reference) = subschemas.unclear_reference(|schema| reached.contains(schema)) {
         let why = "leads to no schema of this document, or stands in a part with an $id of its own; take the inner $id \
                    away, and refer to #/$defs/...";
         return Err(Error::InvalidSchema(format!("the $ref {reference:?} {why}")));

@@ -6,7 +6,6 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
-use super::visits::ReachedSchemas;
 use crate::domain::JsonObject;
 
 /// The keywords that refer.
@@ -91,9 +90,9 @@ impl<'a> Subschemas<'a> {
 
     /// The first reference of which it is not certain that it leads to a schema, and to which. What checking comes to alone
     /// counts: parts that nobody uses, and notes, refer to what is somewhere else.
-    pub fn unclear_reference(&self, reached: &ReachedSchemas<'_>) -> Option<&'a str> {
+    pub fn unclear_reference(&self, is_reached: impl Fn(*const Value) -> bool) -> Option<&'a str> {
         let unclear = |reference: &&Reference<'a>| {
-            reached.contains(reference.place)
+            is_reached(reference.place)
                 && (reference.is_in_named || !self.targets.contains_key(&reference.target.as_ptr()))
         };
         self.references.iter().find(unclear).map(|reference| reference.target)

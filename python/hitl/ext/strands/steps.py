@@ -62,6 +62,17 @@ async def invoke_model(context: InvokeModelContext, next_fn: Next) -> AsyncGener
     # say what day it is.
     said = [each.to_dict() for each in to_chat(context.messages)]
     tools = {spec["name"]: spec["inputSchema"] for spec in context.tool_specs}
+    reply = await ask_model(in_turn, context.model, body, {"messages": said, "tools": tools})
+    native = reply["native"]
+    with reading("strands-agents"):
+        event = ModelStopReason(native["stop_reason"], native["message"], native["usage"], native["metrics"])
+    if "redacted" in native:
+        yield ModelStreamChunkEvent({"redactContent": {"redactUserContentMessage": native["redacted"]}})
+    yield event
+
+
+async def ask_model(in_turn: InTurn, model: Any, body: Body, arguments: dict[str, Any]) -> dict[str, Any]:
+    """One request to a model as a step: what ``body`` made of its reply, now or when it was recorded."""
     with in_turn.speaking():
         reply: dict[str, Any] = await with_its_body(
             body,
@@ -69,18 +80,13 @@ async def invoke_model(context: InvokeModelContext, next_fn: Next) -> AsyncGener
                 in_turn.turn,
                 in_turn.retries,
                 "model",
-                model_id(context.model),
+                model_id(model),
                 body,
                 key=f"model:{in_turn.name}",
-                arguments={"messages": said, "tools": tools},
+                arguments=arguments,
             ),
         )
-    native = reply["native"]
-    with reading("strands-agents"):
-        event = ModelStopReason(native["stop_reason"], native["message"], native["usage"], native["metrics"])
-    if "redacted" in native:
-        yield ModelStreamChunkEvent({"redactContent": {"redactUserContentMessage": native["redacted"]}})
-    yield event
+    return reply
 
 
 async def call_tool(context: ExecuteToolContext, next_fn: Next) -> AsyncGenerator[Any, None]:

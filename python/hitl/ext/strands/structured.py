@@ -12,13 +12,12 @@ from strands.types._events import TypedEvent  # type: ignore[attr-defined]  # it
 
 from hitl.ext.replies import RecordedReply
 from hitl.ext.strands.messages import to_chat, usage_of
-from hitl.ext.strands.steps import model_id, with_its_body
+from hitl.ext.strands.steps import ask_model
 from hitl.ext.strands.turns import InTurn
 from hitl.ext.versions import reading
 from hitl.journal import model_json
 from hitl.messages import ChatMessage
 from hitl.strict_json import sendable
-from hitl.turn.retrying import run
 
 
 class Structured:
@@ -51,19 +50,7 @@ class Structured:
             return _recorded(event["output"], usage)
 
         said = [each.to_dict() for each in to_chat(prompt)]
-        with in_turn.speaking():
-            reply: dict[str, Any] = await with_its_body(
-                body,
-                lambda body: run(
-                    in_turn.turn,
-                    in_turn.retries,
-                    "model",
-                    model_id(self._model),
-                    body,
-                    key=f"model:{in_turn.name}",
-                    arguments={"messages": said, "output": output_model.__name__},
-                ),
-            )
+        reply = await ask_model(in_turn, self._model, body, {"messages": said, "output": output_model.__name__})
         native = reply["native"]
         if "json" in native:
             with reading("strands-agents"):
