@@ -12,16 +12,22 @@ pub(super) fn without_place(source: &str) -> Option<&str> {
     }
 }
 
+/// Whether what a rule has behind the name and the colon is a beginning of the hash, or nothing, and not more of a name.
+fn begins_the_hash(rest: &str, hash: &str) -> bool {
+    let is_of_a_name = |char: char| char.is_alphanumeric() || matches!(char, '-' | '_');
+    let word = rest.find(|char| !is_of_a_name(char)).map_or(rest, |end| &rest[..end]);
+    hash.starts_with(word)
+}
+
 /// Of an MCP server its name, `mcp:notes`, without the hash of its address, which nobody can guess. A rule that was written with
-/// that very hash means it, and one that has the name with a colon, and no more of a name behind it, may be about how the source
-/// begins.
+/// that very hash means it, and one that has the name with a colon, and behind it nothing or how the hash begins, may be about how
+/// the source begins.
 pub(super) fn named<'a>(source: &'a str, rule: &str) -> &'a str {
     let is_hash = |text: &str| text.len() == 16 && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'));
     let is_said = |name: &str, hash: &str| {
         let begin = &source[..=name.len()];
         let mut rests = rule.match_indices(begin).map(|(at, _)| &rule[at + begin.len()..]);
-        let goes_on = |rest: &str| rest.starts_with(|next: char| next.is_alphanumeric() || matches!(next, '-' | '_'));
-        rule.contains(hash) || rests.any(|rest| !goes_on(rest))
+        rule.contains(hash) || rests.any(|rest| begins_the_hash(rest, hash))
     };
     match source.strip_prefix("mcp:").and_then(|_| source.rsplit_once(':')) {
         Some((name, hash)) if name.len() > "mcp".len() && is_hash(hash) && !is_said(name, hash) => name,

@@ -124,3 +124,36 @@ fn an_answer_is_judged_by_where_its_call_comes_from() {
     assert_eq!(said(&unknown("not_done")), Err("rule_failed".to_owned()), "nobody knows whether it is theirs");
     assert_eq!(said(&unknown("done")), Ok(()), "nothing runs");
 }
+
+#[test]
+fn a_rule_knows_an_mcp_server_by_its_name_and_by_the_hash_that_it_says() {
+    let one = "mcp:notes:0123456789abcdef";
+    for (when, source, denied) in [
+        ("source == 'mcp:notes'", one, true),
+        ("source == 'mcp:notes'", "mcp:notes", true),
+        ("source == 'mcp:notes'", "mcp:others:0123456789abcdef", false),
+        ("source == 'mcp:notes:0123456789abcdef'", one, true),
+        ("source == 'mcp:notes:0123456789abcdef'", "mcp:notes:ffffffffffffffff", false),
+        ("source in ['mcp:notes:ffffffffffffffff', 'mcp:notes']", one, true),
+        ("source.startsWith('mcp:notes:')", one, true),
+        ("source.matches('^mcp:notes:')", one, true),
+        ("source.startsWith('mcp:notes:01')", one, true),
+        ("source.startsWith('mcp:notes:ff')", one, false),
+        ("source == 'mcp:a:b'", "mcp:a:b:0123456789abcdef", true),
+        ("source == 'mcp:0123456789abcde'", "mcp:0123456789abcdef", false),
+        ("source == 'of:notes'", "of:notes:0123456789abcdef", false),
+        ("source in ['mcp:notes', 'mcp:notes:eu']", one, true),
+        ("source in ['mcp:notes', 'mcp:notes:de']", one, true),
+        ("source == 'mcp:notes'", "agent:boss/small mcp:notes:0123456789abcdef", true),
+        ("source == 'mcp:notes:0123456789abcdef'", "agent:boss/small mcp:notes:0123456789abcdef", true),
+        ("source == 'mcp:my agent:x'", "mcp:my agent:x:0123456789abcdef", true),
+        ("source == null", "agent:boss/small", true),
+        ("source == 'agent:boss/small'", "agent:boss/small", false),
+    ] {
+        let rule = json!({"name": "no", "effect": "deny", "tool": "*", "when": when});
+        let server = Rules::compile(vec![serde_json::from_value(rule).unwrap()]).unwrap();
+        let verdict = decide_by(&ask(json!({"tool_source": source})), &Rules::default(), &server, &[]);
+        let expected = if denied { ("reject", Some("policy:no")) } else { ("person", None) };
+        assert_eq!(outcome(&verdict), expected, "{when} of {source}");
+    }
+}
