@@ -38,6 +38,11 @@ impl Receivers {
         Self::AllBut(Vec::new())
     }
 
+    /// Whether nobody's are.
+    pub fn are_none(&self) -> bool {
+        matches!(self, Self::Only(origins) if origins.is_empty())
+    }
+
     /// The origins, and whether they are those that are looked for.
     pub fn origins(&self) -> (&[String], bool) {
         match self {

@@ -8,7 +8,7 @@ use crate::domain::access::Actor;
 use crate::domain::audit::{Action, Deed};
 use crate::domain::journal::Entry;
 use crate::domain::session::{self, Failure, Session};
-use crate::domain::{Error, SessionId, Timestamp};
+use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::engine::alarm::STORE_PAUSE;
 use crate::engine::journal::turn_claims::WakeOutcome;
 use crate::engine::telling::after_commit::AfterCommit;
@@ -84,11 +84,11 @@ impl Engine {
                 let code = turn.failure_code.as_deref();
                 code.is_some_and(|code| Failure::new(code, "").is_mended_by_code())
             };
-            let sessions: Vec<SessionId> = listed.iter().filter(is_mended).map(|turn| turn.session).collect();
-            if !sessions.is_empty() {
-                tracing::info!(turns = sessions.len(), "failed turns are taken up again: the agent's code has changed");
+            let turns: Vec<_> = listed.iter().filter(is_mended).map(|turn| (turn.session, turn.turn)).collect();
+            if !turns.is_empty() {
+                tracing::info!(turns = turns.len(), "failed turns are taken up again: the agent's code has changed");
             }
-            for some in sessions.chunks(AT_ONCE) {
+            for some in turns.chunks(AT_ONCE) {
                 all = all.and(self.reopen_all(some).await);
             }
             match listed.last() {
@@ -99,25 +99,31 @@ impl Engine {
         all
     }
 
-    /// Takes each up in a transaction of its own; one that cannot be read keeps none of the others from it.
+    /// Takes each up in a transaction of its own; one that cannot be read keeps none of the others from it. What it is in
+    /// is looked at once more there: since it was listed, somebody may have taken it up, and it have failed of what only a
+    /// person takes up again, or another turn than it.
     ///
     /// # Errors
     /// [`Error::StoreUnavailable`], where the store did not take one.
-    async fn reopen_all(self: &Arc<Self>, sessions: &[SessionId]) -> Result<(), Error> {
-        let reopen = |id: &SessionId| {
-            let (engine, id) = (Arc::clone(self), *id);
+    pub(in crate::engine) async fn reopen_all(self: &Arc<Self>, turns: &[(SessionId, TurnId)]) -> Result<(), Error> {
+        let reopen = |&(id, turn): &(SessionId, TurnId)| {
+            let engine = Arc::clone(self);
             self.store.transact(About::Session(id), move |tx| {
                 let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
+                let is_it = session.retry().is_some_and(|retry| retry.turn == turn);
+                if !is_it || !session.failure().is_some_and(Failure::is_mended_by_code) {
+                    return Err(Error::NothingToRetry);
+                }
                 let now = tx.now();
                 engine.reopen(tx, &session, engine.telling.after_commit(), now)
             })
         };
-        let reopened: Vec<_> = sessions.iter().map(reopen).collect();
+        let reopened: Vec<_> = turns.iter().map(reopen).collect();
         let mut all = Ok(());
-        for (session, reopened) in sessions.iter().zip(join_all(reopened).await) {
+        for ((session, _), reopened) in turns.iter().zip(join_all(reopened).await) {
             match reopened {
                 Ok((woken, after_commit)) => self.reopened(woken, after_commit),
-                // Another server that has just started was first, or somebody has deleted it.
+                // Somebody else was first, another server that has just started perhaps, or it is deleted.
                 Err(Error::NothingToRetry | Error::SessionNotFound) => {}
                 Err(error @ Error::StoreUnavailable(_)) => all = Err(error),
                 Err(why) => tracing::error!(%session, error = %why, "a failed turn is not taken up again"),

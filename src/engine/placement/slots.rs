@@ -178,9 +178,12 @@ impl Slots {
         is_free
     }
 
-    /// The turn is to be claimed and started, before all new ones.
+    /// The turn is to be claimed and started, before all new ones; unless it has come to be at work since that was read.
     pub fn put_first(&self, turn: TurnId, epoch: u64) {
-        self.lock().queue.put_first(turn, epoch);
+        let mut state = self.lock();
+        if state.at_work.get(&turn).is_none_or(|at_work| *at_work <= epoch) {
+            state.queue.put_first(turn, epoch);
+        }
     }
 
     /// Whether the turn waits to be claimed at that epoch.

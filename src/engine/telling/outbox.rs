@@ -170,6 +170,9 @@ impl Notifier {
         loop {
             // A place that becomes free rings.
             let open = self.outbox.places().open();
+            if open.are_none() {
+                return Ok(None);
+            }
             let next = self.store.upkeep().next_notice_at(open).await?;
             if next.is_none_or(|next| next > self.now()) {
                 return Ok(next);

@@ -116,6 +116,7 @@ async fn with_the_same_code_a_restart_does_not_retry(fixture: Fixture) {
     let world = World::new(fixture, parking()).await;
     let (failed, _) = mismatched(&world).await;
     let world = world.crash().await;
+    world.engine.retry_under_new_code().await.unwrap();
     assert_eq!(world.status(failed.session).await, Status::Error);
     assert!(world.hands.look(|told| told.orders.is_empty()));
 }
@@ -134,6 +135,7 @@ async fn on_a_python_that_can_replay_it_a_restart_retries(fixture: Fixture) {
     let world = World::on(fixture, parking(), later.clone()).await;
     let (failed, _) = mismatched(&world).await;
     let world = world.crash_into(parking(), later).await;
+    world.engine.retry_under_new_code().await.unwrap();
     assert_eq!(world.status(failed.session).await, Status::Error);
     let world = world.crash_into(parking(), runtime()).await;
     assert_eq!(journal_of(&world.order().await), "start ask ask pause answer taken");
@@ -145,6 +147,7 @@ async fn another_agents_failed_turns_are_not_retried(fixture: Fixture) {
     let (failed, _) = mismatched(&world).await;
     let others = Settings { agent: "other:agent".to_owned(), ..parking() };
     let world = world.crash_into(others, Runtime { code: "other".to_owned(), ..runtime() }).await;
+    world.engine.retry_under_new_code().await.unwrap();
     assert_eq!(
         world.engine.retry(failed.session, Actor::anyone()).await.unwrap_err(),
         Error::OtherAgent("agent".to_owned())
@@ -177,6 +180,7 @@ async fn a_new_message_abandons_the_turn_for_good(fixture: Fixture) {
     world.end(&new).await.unwrap();
     assert_eq!(world.engine.retry(failed.session, Actor::anyone()).await.unwrap_err(), Error::NothingToRetry);
     let world = world.crash_into(parking(), Runtime { code: "mended".to_owned(), ..runtime() }).await;
+    world.engine.retry_under_new_code().await.unwrap();
     assert_eq!(world.status(failed.session).await, Status::Idle);
     assert!(world.hands.look(|told| told.orders.is_empty()));
 }
@@ -243,6 +247,9 @@ async fn what_passes_is_not_retried_by_other_code(fixture: Fixture) {
     let order = world.begin().await;
     world.engine.turn_failed(order.turn, order.epoch, away()).await.unwrap();
     let world = world.crash_into(parking(), Runtime { code: "mended".to_owned(), ..runtime() }).await;
+    world.engine.retry_under_new_code().await.unwrap();
+    // Nor where it was listed as one that is: it has failed anew since.
+    world.engine.reopen_all(&[(order.session, order.turn)]).await.unwrap();
     assert_eq!(world.status(order.session).await, Status::Error);
     assert!(world.hands.look(|told| told.orders.is_empty()));
     world.engine.retry(order.session, Actor::anyone()).await.unwrap();

@@ -89,6 +89,20 @@ fn what_an_older_epoch_leaves_is_not_the_place_of_the_newer() {
 }
 
 #[test]
+fn a_turn_that_has_come_to_be_at_work_since_it_was_read_is_not_claimed_again() {
+    let slots = Slots::new(2, 0);
+    let turn = clock::turn_id();
+    slots.put_first(turn, 3);
+    assert_eq!(next(&slots), Some(turn));
+    slots.claimed(turn, 4);
+    slots.put_first(turn, 3);
+    assert_eq!(next(&slots), None);
+    // What is read of it at work is newer.
+    slots.put_first(turn, 4);
+    assert!(slots.waits_at(turn, Some(4)));
+}
+
+#[test]
 fn a_turn_that_is_over_never_starts() {
     let slots = Slots::new(1, 2);
     let (first, second) = (started(&slots), queued(&slots));
