@@ -286,11 +286,14 @@ class Turn:
 
     def has_rules_for(self, tool_name: str, arguments: dict[str, Any], *keys: str) -> bool:
         """Whether rules may have a say in this call, which needs no approval by itself and is made here and now.
-        ``keys``: of its question and of its step, where they are named."""
+        ``keys``: of its question, of its step and of its refusal, where they are named."""
         if not self.may_have_rules:
             return False
         place = self._here()
         paths = [self.names.numbered(place.keyed_step(key)) for key in keys] or [place.following_step()]
+        if keys and any(made := [place.finished(path) is not None for path in paths]):
+            # An earlier run of the body has made it, asked about or not: whatever rules there are now, it goes its way.
+            return made[0] or any(made[2:])
         return self._rule_changes.apply_to(tool_name, arguments, *paths)
 
     def is_recorded(self, key: str) -> bool:
