@@ -95,6 +95,11 @@ class ForeignCall:
         """By which it is named in the journal that its arguments did not fit."""
         return f"arguments:{self.call_id}"
 
+    @property
+    def keys(self) -> tuple[str, str, str]:
+        """All of them, as ``Turn.has_rules_for`` takes them."""
+        return self.question_key, self.step_key, self.refusal_key
+
 
 async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval | None:
     """What people, rules and grants say about a call; None for one that needs no approval and that no rule is about.
@@ -105,13 +110,13 @@ async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval 
     if not required and not turn.may_have_rules:
         return None
     if (doubt := _doubt(turn, call)) is not None:
-        if required or turn.has_rules_for(call.tool_name, {}, call.question_key, call.step_key, call.refusal_key):
+        if required or turn.has_rules_for(call.tool_name, {}, *call.keys):
             await _refuse(turn, call, doubt)
         return None
     schema = usable(call.args_schema)
     if schema is not None:
         call = replace(call, arguments=with_defaults(schema, call.arguments))
-    has_rules = turn.has_rules_for(call.tool_name, call.arguments, call.question_key, call.step_key, call.refusal_key)
+    has_rules = turn.has_rules_for(call.tool_name, call.arguments, *call.keys)
     if not required and not has_rules:
         return None
     if has_rules and schema is not None:

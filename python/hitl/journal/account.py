@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Mapping
+from itertools import islice
 from typing import Any
 
 from hitl import _core
@@ -95,14 +96,23 @@ def fits_step(tool_name: str) -> str:
     return f"{tool_name}.arguments"
 
 
+_BEGINNINGS = ("start", "taken")
+"""Entries that say whether there are rules from there on."""
+
+
 class RuleChanges:
     """What a journal says about it, as the turn was given it."""
 
-    def __init__(self, journal: list[dict[str, Any]]) -> None:
+    def __init__(self, journal: list[dict[str, Any]], code: str = "") -> None:
+        """``code``: the version at hand."""
         self._made: dict[str, dict[str, Any]] = {}
         """The first that the journal tells of each step, where there was a change: by path."""
         self._entered: set[str] = set()
         """Steps that made steps of their own."""
+        self._held: list[bool | None] = []
+        """Of each entry, where there was a change: whether there were rules when it was recorded; None of those that
+        say so."""
+        self._is_by_this_code = True
         if len(journal) == 1:  # most turns by far
             self.has_rules = bool(journal[0].get("policy"))
             return
@@ -111,7 +121,12 @@ class RuleChanges:
         self.has_rules = bool(said and said[-1])
         """Whether there are rules now."""
         if len(said) > ("policy" in journal[0]):
+            has_rules = False
             for entry in journal:
+                if entry["entry"] in _BEGINNINGS:
+                    has_rules = bool(entry.get("policy", has_rules))
+                    self._is_by_this_code &= entry.get("code") == code
+                self._held.append(None if entry["entry"] in _BEGINNINGS else has_rules)
                 step = entry.get("step")
                 if step is not None:
                     self._made.setdefault(step["path"], step)
@@ -124,6 +139,14 @@ class RuleChanges:
     def may_apply(self) -> bool:
         """Whether ``apply_to`` may be true of any call."""
         return self.has_rules or bool(self._made)
+
+    def were_none(self, last: int, *paths: str) -> bool:
+        """Whether a call that no entry tells of, had it no rules, was made while there were none: whose next step would
+        be at one of ``paths``, and which a replay comes to after entry ``last``. Under other code it may be a new one.
+        """
+        if not self._is_by_this_code or any(path in self._made or path in self._entered for path in paths):
+            return False
+        return next((not held for held in islice(self._held, last + 1, None) if held is not None), False)
 
     def apply_to(self, tool_name: str, arguments: dict[str, Any], *paths: str) -> bool:
         """Whether a call is put before the rules, whose next step is at one of ``paths``: the first in the journal."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 from hitl.errors import InterruptExpired
 from hitl.journal.error_codec import decode_error
@@ -15,6 +15,9 @@ from hitl.turn.permits import current_permit
 from hitl.turn.places import AnyTurn, Place, agent_name
 from hitl.turn.reasking import Reader, TypedQuestions
 from hitl.turn.stopwatch import paused
+
+_NOBODY: Final = "nobody answered in time"
+_EXPIRED: Final[dict[str, Any]] = {"expired": True}
 
 
 class _AskingTurn(AnyTurn, Protocol):
@@ -85,12 +88,18 @@ async def ask(
     if agent is not None:
         request["agent"] = agent
     if (finished := place.finished(step["path"])) is not None:
+        if finished is _EXPIRED:
+            raise InterruptExpired(_NOBODY)
         return finished["answer"]
-    with paused():
-        if read is not None:
-            answer = await turn.typed.ask(turn, place, step, request, read)
-        else:
-            answer = await turn.put(place.next_number(), step, request)
+    try:
+        with paused():
+            if read is not None:
+                answer = await turn.typed.ask(turn, place, step, request, read)
+            else:
+                answer = await turn.put(place.next_number(), step, request)
+    except InterruptExpired:
+        place.finish(step["path"], _EXPIRED)
+        raise
     place.finish(step["path"], {"answer": answer})
     return answer
 
@@ -135,5 +144,5 @@ async def put(turn: _AskingTurn, number: int, step: StepIdentity, request: Inter
     if "answer" in outcome:
         return outcome["answer"]
     if "expired" in outcome:
-        raise InterruptExpired("nobody answered in time")
+        raise InterruptExpired(_NOBODY)
     raise decode_error(outcome["error"])

@@ -17,7 +17,7 @@ import asyncio
 import binascii
 import contextvars
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -149,7 +149,7 @@ class Turn:
         self._run_bodies = run_bodies
         self.is_parked = False
         """It has left memory: its hitl calls raise ``Parked``."""
-        self._rule_changes = RuleChanges(journal or [])
+        self._rule_changes = RuleChanges(journal or [], code)
         self._asked_inside = asked_inside(journal or [])
         self.tool_error_formatter: Callable[[str, dict[str, Any], ToolRejected], str] | None = None
         """Words a rejection for the model, ``(tool_name, args, error)``, where the person gave no message."""
@@ -289,12 +289,26 @@ class Turn:
         ``keys``: of its question, of its step and of its refusal, where they are named."""
         if not self.may_have_rules:
             return False
-        place = self._here()
-        paths = [self.names.numbered(place.keyed_step(key)) for key in keys] or [place.following_step()]
+        place, paths = self._places_of(keys)
         if keys and any(made := [place.finished(path) is not None for path in paths]):
             # An earlier run of the body has made it, asked about or not: whatever rules there are now, it goes its way.
             return made[0] or any(made[2:])
         return self._rule_changes.apply_to(tool_name, arguments, *paths)
+
+    def was_made_without_rules(self, *keys: str) -> bool:
+        """Whether this replay comes to a call that is no step by itself, and was made when there were no rules: the
+        journal goes on past it, and has none of its ``keys``; see ``has_rules_for``."""
+        if self.order.is_live:
+            return False
+        place, paths = self._places_of(keys)
+        if any(place.finished(path) is not None for path in paths):
+            return False
+        return self._rule_changes.were_none(self.order.last, *paths)
+
+    def _places_of(self, keys: Sequence[str]) -> tuple[Place, list[str]]:
+        """Where a call is made, and what the next steps with these keys are called; without any, the next step."""
+        place = self._here()
+        return place, [self.names.numbered(place.keyed_step(key)) for key in keys] or [place.following_step()]
 
     def is_recorded(self, key: str) -> bool:
         """Whether the journal that this run began with has the next step, or question, of this name that is made here,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextvars
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
 from uuid import NAMESPACE_URL, UUID, uuid4, uuid5
@@ -83,12 +84,42 @@ def own_tool_of(name: str) -> Any:
 # -- calls that a node makes by itself ---------------------------------------------------------------------------------
 
 
+Tell = Callable[[], Any]
+"""Tells what a call has come to, as often as it is called."""
+
+
+class MadeCall:
+    """A call as one try of a node has made it."""
+
+    def __init__(self, tool: str, args: Any) -> None:
+        self.tool = tool
+        self.args = args
+        self.tell: Tell | None = None
+        """Of one that somebody has decided over, and that has not raised: it stands in further tries."""
+        self.over = asyncio.Event()
+        """Whether it is known what becomes of ``tell``."""
+
+    def settle(self, tell: Tell) -> Tell:
+        """It was decided over, and has come to what this tells."""
+        self.tell = tell
+        return tell
+
+
 class OwnCalls:
-    """What a node calls without a ``ToolNode``, in one run of its body."""
+    """What a node calls in one run of its body, which LangGraph may try several times; by a ``ToolNode`` or without."""
 
     def __init__(self, waiting: Iterable[Any]) -> None:
         """``waiting``: the calls of a model that have no result yet."""
-        self._waiting = [(call["name"], call["args"], call["id"]) for call in waiting]
+        self._of_model = [(call["name"], call["args"], call["id"]) for call in waiting]
+        self._now: dict[str, MadeCall] = {}
+        self._before: dict[str, MadeCall] = {}
+        """In earlier tries: in one try a model may have given one id to several calls."""
+        self.try_again()
+
+    def try_again(self) -> None:
+        """The body begins from its top, as it has raised: it makes the same calls again, in the same order."""
+        self._before.update(self._now)
+        self._waiting = list(self._of_model)
         self._made: Counter[str] = Counter()
 
     def take(self, name: str, args: Any) -> str | None:
@@ -103,6 +134,24 @@ class OwnCalls:
         """A name for a call that has no id."""
         self._made[tool] += 1
         return f"{tool}:{self._made[tool]}"
+
+    async def earlier(self, named: str, tool: str, args: Any) -> Tell | None:
+        """What this call has come to, where an earlier try had it decided over, or is still at that; else None: it is
+        to be made. ``named``: its id, or its name."""
+        known = self._before.get(named)
+        if known is None or (known.tool, known.args) != (tool, args):
+            return None
+        await known.over.wait()
+        return known.tell
+
+    @contextmanager
+    def make(self, named: str, tool: str, args: Any) -> Iterator[MadeCall]:
+        """In this block it is made."""
+        made = self._now[named] = MadeCall(tool, args)
+        try:
+            yield made
+        finally:
+            made.over.set()
 
 
 _own_calls: contextvars.ContextVar[OwnCalls | None] = contextvars.ContextVar("hitl_langgraph_own_calls", default=None)
@@ -122,6 +171,11 @@ def own_calls() -> OwnCalls | None:
     """Those of the node that runs here; None where no rule can be about them."""
     place = place_var.get()
     return None if place is None or not place.turn.may_have_rules else _own_calls.get()
+
+
+def calls_of_node() -> OwnCalls:
+    """Those of the node that runs here, whether there are rules or not."""
+    return _own_calls.get() or OwnCalls(())
 
 
 # -- ids that are the same in a replay ---------------------------------------------------------------------------------

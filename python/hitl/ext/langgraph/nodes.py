@@ -24,9 +24,10 @@ from langgraph._internal._constants import (
 from langgraph.errors import GraphInterrupt, ParentCommand, is_invalid_resume
 from langgraph.prebuilt.tool_node import ToolNode
 from langgraph.pregel._algo import LazyAtomicCounter
-from langgraph.pregel._retry import _checkpoint_ns_for_parent_command
-from langgraph.types import Command, PregelExecutableTask, _interrupt_id
+from langgraph.pregel._retry import _checkpoint_ns_for_parent_command, _should_retry_on
+from langgraph.types import Command, PregelExecutableTask, RetryPolicy, _interrupt_id
 
+from hitl.errors import InterruptExpired, ToolRejected
 from hitl.ext.langgraph.asking import answer, waiting_calls
 from hitl.ext.langgraph.inside import Approvals, OwnCalls, approvals_of, calling, restart_uuids, tool_of
 from hitl.ext.langgraph.wire import from_wire, to_wire
@@ -138,8 +139,10 @@ class _Body:
 
         async def run(made: Any) -> None:
             known[CONFIG_KEY_SCRATCHPAD] = made  # in the task itself: the tasks that it calls count there
-            with calling(OwnCalls(waiting_calls(task.input))):
-                await self._run(task, self._retry_policy, self._stream, self._configurable)
+            calls = OwnCalls(waiting_calls(task.input))
+            policies = [_retrying(policy, calls) for policy in task.retry_policy or self._retry_policy or ()]
+            with calling(calls):
+                await self._run(replace(task, retry_policy=()), policies, self._stream, self._configurable)
 
         outcome: dict[str, Any] = {}
         try:
@@ -156,6 +159,18 @@ class _Body:
         if approved := approvals.to_json():
             outcome["approved"] = approved
         return outcome
+
+
+def _retrying(policy: RetryPolicy, calls: OwnCalls) -> RetryPolicy:
+    """A policy of LangGraph's that takes no no for what may pass, and lets the next try find what was decided."""
+
+    def retry_on(error: Exception) -> bool:
+        if isinstance(error, (ToolRejected, InterruptExpired)) or not _should_retry_on(policy, error):
+            return False
+        calls.try_again()
+        return True
+
+    return policy._replace(retry_on=retry_on)
 
 
 async def _cached(task: PregelExecutableTask) -> list[tuple[str, Any]] | None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, cast
 
 from langchain_core.messages import ToolCall, ToolMessage
@@ -20,7 +22,15 @@ from hitl.errors import InterruptExpired, ToolRejected
 from hitl.ext.gating import ForeignCall, approve, edit_note
 from hitl.ext.langgraph.arguments import args_schema_of, is_run, own_arguments, runs_as_written
 from hitl.ext.langgraph.asking import doubt_of, options_of
-from hitl.ext.langgraph.inside import Approvals, approvals_of, calling, own_calls
+from hitl.ext.langgraph.inside import (
+    Approvals,
+    MadeCall,
+    Tell,
+    approvals_of,
+    calling,
+    calls_of_node,
+    own_calls,
+)
 from hitl.ext.langgraph.messages import text_of
 from hitl.ext.langgraph.nodes import until_answered
 from hitl.ext.langgraph.wire import from_wire, to_wire
@@ -38,28 +48,43 @@ _WIRE: Final = "langchain"
 
 async def call_tool(execute: Execute, request: ToolCallRequest, config: Any) -> Any:
     """The result of a call, a ToolMessage as a rule: made here, or in an earlier run of the turn."""
-    turn, call, note = current_turn("a tool"), request.tool_call, None
     if request.tool is None:
         return await execute(request, config)  # no such tool: the model is told
+    call, calls = request.tool_call, calls_of_node()
     call_id = call["id"] or call["name"]
+    tell = await calls.earlier(call_id, call["name"], call["args"])
+    if tell is None:
+        with calls.make(call_id, call["name"], call["args"]) as made:
+            tell = await _called(execute, request, call_id, config, made)
+    return tell()
+
+
+async def _called(execute: Execute, request: ToolCallRequest, call_id: str, config: Any, made: MadeCall) -> Tell:
+    turn, call, note = current_turn("a tool"), request.tool_call, None
     approved = approvals_of(turn).has(call["id"], call["name"], call["args"])
     if not approved or _is_judged_otherwise(turn, request):
         try:
             given = await _ask_rules(turn, request, call_id)
         except (ToolRejected, InterruptExpired) as no:
-            return _refusal(no, call["name"], call_id)
+            return made.settle(partial(_refusal, no, call["name"], call_id))
         if given is not None and given.responded:
-            return _message(given.response, call["name"], call_id)
+            return made.settle(partial(_message, given.response, call["name"], call_id))
         if given is not None and given.edited:
             request = request.override(tool_call={**call, "args": given.args})
             note = edit_note(given.args)
         approved = approved or given is not None
+    if not approved:
+        made.over.set()
 
     async def make() -> Any:
         return _to_journal(await _made(turn, execute, request, config))
 
     recorded = await _record(turn, request, call_id, make, approved=approved)
-    return _noted(_from_journal(recorded, call["name"], call_id), note)
+
+    def tell() -> Any:
+        return _noted(_from_journal(recorded, call["name"], call_id), note)
+
+    return made.settle(tell) if approved else tell
 
 
 RUNS: Final = object()
@@ -68,47 +93,84 @@ RUNS: Final = object()
 
 async def judge_own_call(tool: Any, given: Any, call_id: str | None, execute: ExecuteOwn, config: Any) -> Any:
     """What becomes of a call that a node makes without a ``ToolNode``, while there may be rules: RUNS, or its result.
-    What a person has approved is a step, so that it runs once.
+    What a person has approved is a step, so that it runs once; what one has decided stands where LangGraph tries the
+    node again.
 
     ``given``: its arguments; ``call_id``: where its result is to be a ToolMessage. Raises ToolRejected and
     InterruptExpired for a call that is no model's, which therefore nobody else would be told of.
     """
-    turn, calls, note = current_turn("a tool"), own_calls(), None
+    turn, calls = current_turn("a tool"), own_calls()
     assert calls is not None
     args, added, is_plain = own_arguments(tool, given)
     of_model = call_id or calls.take(tool.name, args)
     named = of_model or calls.name(tool.name)
-    call = ToolCall(type="tool_call", name=tool.name, args=args, id=of_model)
-    request = ToolCallRequest(tool_call=call, tool=tool, state=None, runtime=cast(Any, None))
-    decided = None
-    approved = of_model is not None and approvals_of(turn).has(of_model, tool.name, args)
-    if not approved or _is_judged_otherwise(turn, request):
-        try:
-            decided = await _ask_rules(turn, request, named, is_plain=is_plain)
-        except (ToolRejected, InterruptExpired) as no:
-            if of_model is None:
-                raise
-            return str(no) if call_id is None else _refusal(no, tool.name, call_id)
-        if decided is None:
-            return RUNS
-        if decided.responded:
-            return decided.response if call_id is None else _message(decided.response, tool.name, call_id)
-    if decided is not None and decided.edited:
-        request = request.override(tool_call={**call, "args": decided.args})
-        given, note = {**added, **decided.args}, edit_note(decided.args)
+    if (tell := await calls.earlier(named, tool.name, args)) is not None:
+        return tell()
+    if turn.was_made_without_rules(*ForeignCall(tool.name, args, named).keys):
+        return RUNS  # as it did then
+    own = _OwnCall(turn, tool, args, given, added, is_plain, named, of_model, call_id)
+    with calls.make(named, tool.name, args) as made:
+        tell = await own.settle(execute, config)
+        return RUNS if tell is None else made.settle(tell)()
 
-    async def run(_: ToolCallRequest, made: Any) -> Any:
-        return await execute(given, made)
 
-    async def make() -> Any:
-        result = await _made(turn, run, request, config)
-        return to_wire(result) if call_id is None else _to_journal(result)
+@dataclass(frozen=True)
+class _OwnCall:
+    turn: Turn
+    tool: Any
+    args: dict[str, Any]
+    """As a model would have written them."""
+    given: Any
+    """As the node has."""
+    added: dict[str, Any]
+    """Those that no model could give."""
+    is_plain: bool
+    named: str
+    of_model: str | None
+    call_id: str | None
 
-    recorded = await _record(turn, request, named, make, approved=True)
-    if call_id is not None:
-        return _noted(_from_journal(recorded, tool.name, call_id), note)
-    result = from_wire(recorded)
-    return f"{result}\n{note}" if note is not None and of_model is not None and isinstance(result, str) else result
+    async def settle(self, execute: ExecuteOwn, config: Any) -> Tell | None:
+        """What tells what it comes to; None for one that nobody has decided over, and that may run."""
+        turn, name, decided, given, note = self.turn, self.tool.name, None, self.given, None
+        call = ToolCall(type="tool_call", name=name, args=self.args, id=self.of_model)
+        request = ToolCallRequest(tool_call=call, tool=self.tool, state=None, runtime=cast(Any, None))
+        approved = self.of_model is not None and approvals_of(turn).has(self.of_model, name, self.args)
+        if not approved or _is_judged_otherwise(turn, request):
+            try:
+                decided = await _ask_rules(turn, request, self.named, is_plain=self.is_plain)
+            except (ToolRejected, InterruptExpired) as no:
+                return partial(self._tell_no, no)
+            if decided is None:
+                return None
+            if decided.responded:
+                return partial(self._tell_response, decided.response)
+        if decided is not None and decided.edited:
+            request = request.override(tool_call={**call, "args": decided.args})
+            given, note = {**self.added, **decided.args}, edit_note(decided.args)
+
+        async def run(_: ToolCallRequest, made: Any) -> Any:
+            return await execute(given, made)
+
+        async def make() -> Any:
+            result = await _made(turn, run, request, config)
+            return to_wire(result) if self.call_id is None else _to_journal(result)
+
+        return partial(self._tell_result, await _record(turn, request, self.named, make, approved=True), note)
+
+    def _tell_no(self, no: ToolRejected | InterruptExpired) -> Any:
+        if self.of_model is None:
+            raise no
+        return str(no) if self.call_id is None else _refusal(no, self.tool.name, self.call_id)
+
+    def _tell_response(self, response: Any) -> Any:
+        return response if self.call_id is None else _message(response, self.tool.name, self.call_id)
+
+    def _tell_result(self, recorded: Any, note: str | None) -> Any:
+        if self.call_id is not None:
+            return _noted(_from_journal(recorded, self.tool.name, self.call_id), note)
+        result = from_wire(recorded)
+        is_told = note is not None and self.of_model is not None and isinstance(result, str)
+        return f"{result}\n{note}" if is_told else result
 
 
 async def _made(turn: Turn, execute: Execute, request: ToolCallRequest, config: Any) -> Any:
