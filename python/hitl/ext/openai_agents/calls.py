@@ -67,7 +67,7 @@ async def decide(function_tool: FunctionTool, context_wrapper: Any, tool_call: A
         )
         context_wrapper.reject_tool(item, rejection_message=str(no))
         return seams.Evaluation("require_approval", function_tool, function_tool.on_invoke_tool, tool_call.arguments)
-    memory.given[call_place(tool_call.call_id)] = given
+    memory.decide(call_place(tool_call.call_id), _name_in_full(function_tool), tool_call.arguments, given)
     return passes
 
 
@@ -103,8 +103,8 @@ async def invoke(*, function_tool: FunctionTool, context: ToolContext[Any], argu
     turn, memory = current_turn(), memory_of(current_turn())
     place = call_place(context.tool_call_id)
     once = True
-    if place in memory.given:
-        given = memory.given[place]
+    if (decided := memory.taken(place, _name_in_full(function_tool), arguments)) is not None:
+        (given,) = decided
         once = given is not None
     else:
         # A decision that the SDK's own state brought along: rules are asked all the same.
@@ -171,6 +171,11 @@ def foreign_call(tool: FunctionTool, call_id: str, arguments: dict[str, Any]) ->
         source=source_of(seams.server_of(tool), namespace),
         options=memory_of(current_turn()).approvals_for(tool.name, namespace),
     )
+
+
+def _name_in_full(tool: FunctionTool) -> str:
+    namespace = seams.namespace_of(tool)
+    return tool.name if namespace is None else f"{namespace}.{tool.name}"
 
 
 def source_of(server: str | None, namespace: str | None) -> str | None:

@@ -68,10 +68,10 @@ def ask_at_once(turn: Turn, agent: str, response: ModelResponse, tools: list[Too
 
 def _question(turn: Turn, item: Any, agent: str, *, required: bool) -> asyncio.Task[dict[str, Any]]:
     asked = memory_of(turn).asked
-    place = call_place(item.id)
-    if place not in asked:
-        asked[place] = asyncio.create_task(_ask(turn, item, agent, required))
-    return asked[place]
+    call = (*call_place(item.id), item.server_label, item.name, item.arguments)
+    if call not in asked:
+        asked[call] = asyncio.create_task(_ask(turn, item, agent, required))
+    return asked[call]
 
 
 async def _ask(turn: Turn, item: Any, agent: str, required: bool) -> dict[str, Any]:

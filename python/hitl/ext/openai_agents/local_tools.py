@@ -6,6 +6,7 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
+import json
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
@@ -72,9 +73,11 @@ def _with_gate(tool: Any, show: Callable[[Any], dict[str, Any]], changed: dict[s
         except REFUSALS as no:
             refused[call_id] = str(no)
             return True
-        memory_of(turn).given[call_place(call_id)] = given
-        if given is not None and isinstance(tool, ApplyPatchTool):
-            memory_of(turn).patches.add((step_path(), _core.digest(show(asked))))
+        if isinstance(tool, ApplyPatchTool):
+            if given is not None:
+                memory_of(turn).patches.add((step_path(), _core.digest(show(asked))))
+        else:
+            memory_of(turn).decide(call_place(call_id), tool.name, json.dumps(show(asked)), given)
         return decides_itself
 
     async def on_approval(context: Any, item: Any) -> Any:
@@ -128,11 +131,11 @@ async def _step(
     """The outcome of a call. ``arguments`` name it in the journal; ``shown``: what people and rules see, where that is
     more."""
     turn = current_turn()
-    given, place = memory_of(turn).given, call_place(call_id)
-    if place not in given:
+    decided = memory_of(turn).taken(call_place(call_id), tool.name, json.dumps(arguments))
+    if decided is None:
         # Nobody was asked about it yet: the SDK has no approval of the tool, or its own state has brought one along.
         try:
-            given[place] = await _rules_say(turn, tool, call_id, shown or arguments)
+            decided = (await _rules_say(turn, tool, call_id, shown or arguments),)
         except REFUSALS as no:
             return str(no)
     return await turn.run_step(
@@ -141,7 +144,7 @@ async def _step(
         call,
         key=f"tool:{call_id}",
         arguments=arguments,
-        once=given[place] is not None,
+        once=decided[0] is not None,
         tool_call_id=call_id,
         shown=shown or arguments,
     )

@@ -38,7 +38,11 @@ class TurnMemory:
     """How to ask about calls of function tools, by tool: see ``approvals_for``."""
 
     given: dict[CallPlace, Approval | None] = field(default_factory=dict)
-    """What was decided about calls; None: nobody had to be asked."""
+    """What was decided about calls that a state of the SDK brought along, which says itself what an id stands for;
+    None: nobody had to be asked."""
+
+    _decided: dict[tuple[CallPlace, str, str], list[Approval | None]] = field(default_factory=dict)
+    """The same of all others, with their tool and arguments: several runs in one place may name their calls alike."""
 
     patches: set[tuple[str, str]] = field(default_factory=set)
     """What a person let patches change: the path of the step that their run is in, and the digest of the operation. Of
@@ -47,14 +51,25 @@ class TurnMemory:
     notes: dict[CallPlace, str] = field(default_factory=dict)
     """What the model is told beside the result of a call."""
 
-    asked: dict[CallPlace, asyncio.Task[dict[str, Any]]] = field(default_factory=dict)
-    """What is asked about calls that the provider makes."""
+    asked: dict[tuple[str, ...], asyncio.Task[dict[str, Any]]] = field(default_factory=dict)
+    """What is asked about calls that the provider makes, by their place, their tool and what it is called with."""
 
     suspended: dict[str, Exception] = field(default_factory=dict)
     """By path of the step around it: the error with which a nested run has suspended the turn."""
 
     ids: Counter[str] = field(default_factory=Counter)
     """How many ids of spans each step has taken."""
+
+    def decide(self, place: CallPlace, tool: str, wanted: str, given: Approval | None) -> None:
+        """Let ``taken`` find what was decided about one call. ``wanted``: what it is made with."""
+        self._decided.setdefault((place, tool, wanted), []).append(given)
+
+    def taken(self, place: CallPlace, tool: str, wanted: str) -> tuple[Approval | None] | None:
+        """What was decided about a call, once; None where nobody was asked yet."""
+        decided = self._decided.get((place, tool, wanted))
+        if decided:
+            return (decided.pop(),)  # the last: an earlier one may be of a call that a guardrail kept from being made
+        return (self.given.pop(place),) if place in self.given else None
 
     def approvals_for(self, name: str, namespace: str | None) -> GateOptions | None:
         """How to ask about calls of a function tool; what is said of it as the SDK writes it in full,
