@@ -114,6 +114,37 @@ def _whole(root: Mapping[str, Any], part: Any) -> Any:
     return {**definitions, **part} if isinstance(part, Mapping) else part
 
 
+def names_unknown(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
+    """Whether arguments have a member of which a usable schema says nothing. A model of pydantic may read a field by it
+    that the schema has under another name (``populate_by_name``), and leaves it out else: what is shown does not say
+    what runs."""
+    return _names_unknown(schema, schema, arguments, _DEEPEST)
+
+
+def _names_unknown(root: Mapping[str, Any], schema: Any, value: Any, deepest: int) -> bool:
+    if not isinstance(value, dict | list) or not value:
+        return False
+    for _ in range(_DEEPEST):
+        if not isinstance(schema, Mapping) or "$ref" not in schema:
+            break
+        schema = _referred(root, schema["$ref"])
+    if not deepest or not isinstance(schema, Mapping) or "$ref" in schema:
+        return schema is not None and not isinstance(schema, bool)
+    for word in ("anyOf", "oneOf", "allOf"):
+        if isinstance(parts := schema.get(word), list):
+            fitting = [each for each in parts if not _core.validate(_whole(root, each), value)]
+            return all(_names_unknown(root, each, value, deepest - 1) for each in fitting)
+    if isinstance(value, list):
+        return any(_names_unknown(root, schema.get("items"), each, deepest - 1) for each in value)
+    properties, more = schema.get("properties") or {}, schema.get("additionalProperties", not schema.get("properties"))
+    return any(
+        _names_unknown(root, properties[name], each, deepest - 1)
+        if name in properties
+        else more is False or _names_unknown(root, more, each, deepest - 1)
+        for name, each in value.items()
+    )
+
+
 def as_written(made: Any, written: Any) -> Any:
     """What a framework made of arguments, without what the model did not write: the same in every run of a turn, which
     a default that is made anew each time is not."""

@@ -18,7 +18,8 @@ from langgraph.graph import START, MessagesState, StateGraph
 from langgraph.prebuilt import ToolNode
 from openai.types.responses.response_apply_patch_tool_call import ResponseApplyPatchToolCall
 from openai.types.responses.response_output_item import McpApprovalRequest
-from pydantic import BeforeValidator
+from pydantic import BaseModel, BeforeValidator, ConfigDict
+from pydantic.alias_generators import to_camel
 from pydantic_ai import Agent
 
 from tests.python.ext import langgraph_runs, openai_agents_runs, pydantic_ai_runs
@@ -124,6 +125,45 @@ async def test_a_person_is_asked_where_what_runs_cannot_be_shown() -> None:
     _, local = await judged(agent)
     (asked,) = [each.request for each in local.port.interrupts]
     assert (asked["payload"]["tool_args"], asked["required"], drops) == ({"amount": 5}, True, [500])
+
+
+class Limit(BaseModel):
+    """A model that is read by two names of one field, of which its schema has one."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+    max_cents: int = 5
+
+
+def limited_by_openai(drops: Drops, arguments: dict[str, Any]) -> Any:
+    @function_tool(strict_mode=False)
+    def drop(limit: Limit) -> str:
+        drops.append(limit.max_cents)
+        return "dropped"
+
+    return OpenAIAgent(name="dropper", model=openai_agents_runs.Says([("drop", arguments)]), tools=[drop])
+
+
+def limited_by_pydantic_ai(drops: Drops, arguments: dict[str, Any]) -> Any:
+    agent = Agent(pydantic_ai_runs.says([("drop", arguments)]), name="dropper")
+
+    @agent.tool_plain
+    def drop(limit: Limit, more: int = 0) -> str:
+        drops.append(limit.max_cents)
+        return "dropped"
+
+    return agent
+
+
+@pytest.mark.parametrize("make", [limited_by_openai, limited_by_pydantic_ai])
+async def test_a_person_is_asked_where_a_field_is_read_by_a_name_that_its_schema_has_not(
+    make: Callable[[Drops, dict[str, Any]], Any],
+) -> None:
+    for written, asked in ({"max_cents": 900}, 1), ({"maxCents": 900}, 0), ({}, 0):
+        drops: Drops = []
+        _, local = await judged(make(drops, {"limit": written}))
+        said = [each.request for each in local.port.interrupts if each.request.get("required", True)]
+        assert (len(said), drops) == (asked, [next(iter(written.values()), 5)])
 
 
 # -- ways that a call comes --------------------------------------------------------------------------------------------

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
 from strands import Agent, ToolContext, tool
 from strands.agent.conversation_manager import SummarizingConversationManager
 from strands.multiagent import GraphBuilder
@@ -121,3 +123,29 @@ async def test_an_agent_that_sums_up_the_conversation_runs_as_ever() -> None:
     came, _ = await judged(agent)
     assert came == "went on"
     assert asked[1] < asked[0]
+
+
+class Limit(BaseModel):
+    """A model that is read by two names of one field, of which its schema has one."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True)
+
+    max_cents: int = 5
+
+
+@pytest.mark.parametrize(("written", "asked"), [({"max_cents": 900}, 1), ({"maxCents": 900}, 0), ({}, 0)], ids=str)
+async def test_a_person_is_asked_where_a_field_is_read_by_a_name_that_its_schema_has_not(
+    written: dict[str, int], asked: int
+) -> None:
+    drops: list[Any] = []
+
+    @tool
+    def drop(limit: Limit) -> str:
+        """Drop."""
+        drops.append(limit)
+        return "dropped"
+
+    _, local = await judged(Agent(says([("drop", {"limit": written})]), tools=[drop], callback_handler=None))
+    said = [each.request for each in local.port.interrupts if each.request.get("required", True)]
+    cents = next(iter(written.values()), 5)
+    assert (len(said), drops) == (asked, [{"max_cents": cents}])  # as Strands gives it

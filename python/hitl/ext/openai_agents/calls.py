@@ -20,6 +20,7 @@ from agents.tool_guardrails import ToolInputGuardrailData
 from pydantic import BaseModel
 
 from hitl.errors import InterruptExpired, InvalidPayload, ToolRejected
+from hitl.ext.arguments import names_unknown, usable
 from hitl.ext.gating import ForeignCall, approve, edit_note
 from hitl.ext.openai_agents import seams
 from hitl.ext.openai_agents.memory import call_place, memory_of, speaking_var, step_path
@@ -170,7 +171,14 @@ def foreign_call(tool: FunctionTool, call_id: str, arguments: dict[str, Any]) ->
         args_schema=tool.params_json_schema,
         source=source_of(seams.server_of(tool), namespace),
         options=memory_of(current_turn()).approvals_for(tool.name, namespace),
+        is_run=is_run(tool, arguments),
     )
+
+
+def is_run(tool: FunctionTool, arguments: dict[str, Any]) -> bool:
+    """Whether arguments say what runs, as far as a schema tells. A server of MCP gets them as they are written."""
+    schema = usable(tool.params_json_schema)
+    return seams.server_of(tool) is not None or schema is None or not names_unknown(schema, arguments)
 
 
 def _name_in_full(tool: FunctionTool) -> str:

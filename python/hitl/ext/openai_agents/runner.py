@@ -12,7 +12,7 @@ from agents.run import AgentRunner
 from hitl.decisions import Approval
 from hitl.ext.gating import ForeignCall, approve
 from hitl.ext.openai_agents import seams
-from hitl.ext.openai_agents.calls import REFUSALS, read_arguments, source_of
+from hitl.ext.openai_agents.calls import REFUSALS, is_run, read_arguments, source_of
 from hitl.ext.openai_agents.memory import call_place, memory_of, name_of, speaking_var
 from hitl.ext.openai_agents.sessions import JournaledSession
 from hitl.ext.turns import is_in_thread, is_in_turn
@@ -100,6 +100,7 @@ async def _ask(turn: Turn, item: ToolApprovalItem, call_id: str) -> Approval | N
         args_schema=getattr(tool, "params_json_schema", None),
         source=source_of(server, namespace),
         options=options if tool is not None else {"allowed_decisions": ("approve", "reject")},
+        is_run=tool is None or arguments is None or is_run(tool, arguments),
     )
     return await approve(turn, call, required=True)
 

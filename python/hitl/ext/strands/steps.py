@@ -11,12 +11,14 @@ from typing import Any, Final, cast
 from pydantic_core import to_jsonable_python
 from strands.interrupt import Interrupt, InterruptException
 from strands.middleware import ExecuteToolContext, InvokeModelContext, ModelStopReason, ToolResultEvent
+from strands.tools.decorator import DecoratedFunctionTool
 from strands.types._events import ModelStreamChunkEvent, ToolInterruptEvent
 from strands.types.tools import AgentTool, ToolResult
 
 from hitl.agents.abandoned import UNFINISHED
 from hitl.decisions import DECISIONS, read_allowed_decisions
 from hitl.errors import InterruptExpired, ToolRejected
+from hitl.ext.arguments import names_unknown, usable
 from hitl.ext.gating import ForeignCall, GateOptions, approve, edit_note
 from hitl.ext.strands.asking import put_question
 from hitl.ext.strands.handoffs import is_handoff
@@ -143,6 +145,7 @@ async def _passed(in_turn: InTurn, context: ExecuteToolContext, tool: AgentTool)
                 args_schema=_schema_of(tool),
                 source=_source(tool),
                 options=_options(in_turn, call, context, tool),
+                is_run=_is_run(tool, _arguments(context)),
             ),
             required=call.required,
         )
@@ -329,6 +332,13 @@ def _schema_of(tool: AgentTool) -> dict[str, Any] | None:
     if schema is None or not isinstance(properties, Mapping):
         return schema
     return {**schema, "properties": {name: _with_null(said) for name, said in properties.items()}}
+
+
+def _is_run(tool: AgentTool, arguments: dict[str, Any]) -> bool:
+    """Whether arguments say what runs, as far as a schema tells: a function's are read by a model of pydantic, any
+    other tool gets them as they are written."""
+    schema = usable(_schema_of(tool)) if isinstance(tool, DecoratedFunctionTool) else None
+    return schema is None or not names_unknown(schema, arguments)
 
 
 def _with_null(said: Any) -> Any:
