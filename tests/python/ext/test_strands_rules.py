@@ -11,10 +11,11 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 from strands import Agent, ToolContext, tool
 from strands.agent.conversation_manager import SummarizingConversationManager
+from strands.hooks import BeforeToolCallEvent
 from strands.multiagent import GraphBuilder
 from strands.types.exceptions import ContextWindowOverflowException
 
-from tests.python.ext.rules import judged
+from tests.python.ext.rules import DENIED, judged
 from tests.python.ext.strands_runs import Speaking, says
 
 Runs = Callable[[Agent], Any]
@@ -149,3 +150,29 @@ async def test_a_person_is_asked_where_a_field_is_read_by_a_name_that_its_schema
     said = [each.request for each in local.port.interrupts if each.request.get("required", True)]
     cents = next(iter(written.values()), 5)
     assert (len(said), drops) == (asked, [{"max_cents": cents}])  # as Strands gives it
+
+
+async def test_rules_see_the_tool_that_a_hook_puts_in_the_place_of_another() -> None:
+    drops: list[bool] = []
+
+    @tool
+    def drop(force: bool) -> str:
+        """Drop."""
+        drops.append(force)
+        return "dropped"
+
+    @tool
+    def look(force: bool) -> str:
+        """Look."""
+        return "looked"
+
+    def dropping(event: BeforeToolCallEvent) -> None:
+        event.selected_tool = drop
+
+    def no_drop(request: Any) -> Any:
+        return DENIED if request["payload"]["tool_name"] == "drop" else {"type": "approve", "by": "policy"}
+
+    agent = Agent(says([("look", {"force": True})]), tools=[look], callback_handler=None)
+    agent.hooks.add_callback(BeforeToolCallEvent, dropping)
+    said, _ = await judged(agent, no_drop)
+    assert (drops, "forced" in said) == ([], True)

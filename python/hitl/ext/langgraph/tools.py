@@ -52,16 +52,20 @@ async def call_tool(execute: Execute, request: ToolCallRequest, config: Any) -> 
         return await execute(request, config)  # no such tool: the model is told
     call, calls = request.tool_call, calls_of_node()
     call_id = call["id"] or call["name"]
-    tell = await calls.earlier(call_id, call["name"], call["args"])
+    # Of the tool that runs: middleware may have put it in the place of the one that the model named.
+    name = request.tool.name
+    tell = await calls.earlier(call_id, name, call["args"])
     if tell is None:
-        with calls.make(call_id, call["name"], call["args"]) as made:
-            tell = await _called(execute, request, call_id, config, made)
+        with calls.make(call_id, name, call["args"]) as made:
+            tell = await _called(execute, request, name, call_id, config, made)
     return tell()
 
 
-async def _called(execute: Execute, request: ToolCallRequest, call_id: str, config: Any, made: MadeCall) -> Tell:
+async def _called(
+    execute: Execute, request: ToolCallRequest, name: str, call_id: str, config: Any, made: MadeCall
+) -> Tell:
     turn, call, note = current_turn("a tool"), request.tool_call, None
-    approved = approvals_of(turn).has(call["id"], call["name"], call["args"])
+    approved = approvals_of(turn).has(call["id"], name, call["args"])
     if not approved or _is_judged_otherwise(turn, request):
         try:
             given = await _ask_rules(turn, request, call_id)
@@ -204,11 +208,11 @@ async def _record(
 
 async def _ask_rules(turn: Turn, request: ToolCallRequest, call_id: str, *, is_plain: bool = True) -> Approval | None:
     """``is_plain``: whether the arguments are JSON, so that all of them is seen."""
-    if not turn.may_have_rules:
-        return None
     tool, args = request.tool, request.tool_call["args"]
+    if tool is None or not turn.may_have_rules:
+        return None
     call = ForeignCall(
-        tool_name=request.tool_call["name"],
+        tool_name=tool.name,
         arguments=args,
         call_id=call_id,
         args_schema=args_schema_of(tool),

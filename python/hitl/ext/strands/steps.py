@@ -139,12 +139,12 @@ async def _passed(in_turn: InTurn, context: ExecuteToolContext, tool: AgentTool)
         given = await approve(
             in_turn.turn,
             ForeignCall(
-                tool_name=context.tool_use["name"],
+                tool_name=tool.tool_name,  # which a hook may have put in the place of the one that the model named
                 arguments=_arguments(context),
                 call_id=call_id,
                 args_schema=_schema_of(tool),
                 source=_source(tool),
-                options=_options(in_turn, call, context, tool),
+                options=_options(in_turn, call, tool),
                 is_run=_is_run(tool, _arguments(context)),
             ),
             required=call.required,
@@ -349,8 +349,8 @@ def _with_null(said: Any) -> Any:
     return {**words, "anyOf": [rest, {"type": "null"}]}
 
 
-def _options(in_turn: InTurn, call: CallInTurn, context: ExecuteToolContext, tool: AgentTool) -> GateOptions:
-    options: GateOptions = {**in_turn.approvals.get(context.tool_use["name"], {})}
+def _options(in_turn: InTurn, call: CallInTurn, tool: AgentTool) -> GateOptions:
+    options: GateOptions = {**in_turn.approvals.get(tool.tool_name, {})}
     if call.description is not None:
         options.setdefault("description", call.description)
     if tool.tool_type == "structured_output":  # nothing but the tool itself makes the reply
