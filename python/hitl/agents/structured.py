@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from hitl.models.chat_client import ResponseFormat
 from hitl.tools.schema import describe_errors
+from hitl.turn.undescribed import why_not
 
 WRAPPED: Final = "result"
 """The member that holds a value which is no object by itself: providers take schemas of objects only."""
@@ -29,9 +30,10 @@ class StructuredOutput:
                 adapter = TypeAdapter(create_model("response", **{WRAPPED: (wanted, ...)}))  # type: ignore[call-overload]
                 schema = adapter.json_schema()
         except (PydanticSchemaGenerationError, PydanticUserError) as error:
-            reason = str(error).splitlines()[0]
+            reason, hint = why_not(error)
             shown = repr(name if hasattr(wanted, "__name__") else wanted)
-            raise TypeError(f"{option} {shown} is no type that JSON can describe: {reason}") from error
+            said = f"{option} {shown} is no type that JSON can describe: {reason}"
+            raise TypeError(said if hint is None else f"{said}\n\nhint: {hint}") from error
         self._adapter = adapter
         self.format = ResponseFormat(re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64], schema)
 

@@ -25,9 +25,11 @@ from hitl.tools.hints import OrNone, field_definition, fields_without_none
 from hitl.tools.names import all_names, as_shown, shown_name
 from hitl.tools.read_back import find_hidden, find_unread, validated
 from hitl.tools.sets import is_written_by_author, members_in_order, members_of
+from hitl.turn.undescribed import why_not
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
+    from pydantic.errors import PydanticUserError
     from pydantic.fields import FieldInfo
 
 JsonObject = dict[str, Any]
@@ -211,12 +213,7 @@ class FunctionParameters:
                 # Of what a person was shown of a call, nulls too, some other value may be all that they change.
                 self.edit_schema = self._model.model_json_schema(schema_generator=Untitled)
         except (PydanticSchemaGenerationError, PydanticInvalidForJsonSchema, PydanticUserError) as error:
-            reason = str(error).splitlines()[0]
-            raise TypeError(
-                f"tool {label!r} has a parameter that JSON cannot describe: {reason}\n\n"
-                "hint: use a JSON-like type or a pydantic model, or pass schema=...; what the run is to fill in, and "
-                "not the model, is Annotated[..., hitl.Resource]"
-            ) from error
+            raise TypeError(_undescribed(label, {names[field]: fields[field] for field in fields}, error)) from error
         for each in (schema, self.edit_schema):
             each.pop("title", None)
             each.setdefault("properties", {})
@@ -322,6 +319,31 @@ class FunctionParameters:
 
     def find_hidden(self) -> str | None:
         return find_hidden(self._model, self._fields)
+
+
+def _undescribed(label: str, fields: Mapping[str, Any], error: PydanticUserError) -> str:
+    """What to say of the parameter that pydantic makes no schema of."""
+    reason, hint = why_not(error)
+    name = next((name for name, field in fields.items() if not _is_described(field)), None)
+    which = "has a parameter that" if name is None else f"has the parameter {name!r}, which"
+    return f"tool {label!r} {which} JSON cannot describe: {reason}\n\nhint: {hint or _DESCRIBABLE}"
+
+
+def _is_described(field: Any) -> bool:
+    from pydantic import create_model
+    from pydantic.errors import PydanticUserError
+
+    try:
+        create_model("one", field=field).model_json_schema()
+    except PydanticUserError:
+        return False
+    return True
+
+
+_DESCRIBABLE = (
+    "use a JSON-like type or a pydantic model, or pass schema=...; what the run is to fill in, and not the model, is "
+    "Annotated[..., hitl.Resource]"
+)
 
 
 def _is_plain(hint: Any) -> bool:

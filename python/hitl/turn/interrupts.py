@@ -19,6 +19,7 @@ from hitl.errors import InterruptExpired, InvalidAnswer
 from hitl.turn.naming import check_text
 from hitl.turn.reasking import Reader
 from hitl.turn.runtime import Turn, current_turn, location_of
+from hitl.turn.undescribed import why_not
 
 if TYPE_CHECKING:
     from typing_extensions import TypeForm
@@ -261,8 +262,9 @@ def _answer_type(response_schema: Any) -> tuple[dict[str, Any] | None, Reader | 
         adapter: TypeAdapter[Any] = TypeAdapter(response_schema)
         schema = adapter.json_schema()
     except (PydanticSchemaGenerationError, PydanticUserError) as error:
-        reason = str(error).splitlines()[0]
-        raise ValueError(f"interrupt() response_schema is no JSON Schema and no type that has one: {reason}") from error
+        reason, hint = why_not(error)
+        said = f"interrupt() response_schema is no JSON Schema and no type that has one: {reason}"
+        raise ValueError(said if hint is None else f"{said}\n\nhint: {hint}") from error
     _core.check_response_schema(schema)
 
     def read(answer: Any) -> Any:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from datetime import date
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypedDict
 
 import pytest
 from pydantic import AliasChoices, BaseModel, Field
@@ -267,11 +268,13 @@ def test_what_json_cannot_describe_is_refused_at_decoration() -> None:
     class Opaque:
         pass
 
-    with pytest.raises(TypeError, match=r"(?s)tool 'f' has a parameter that JSON cannot describe.*hint: "):
+    with pytest.raises(TypeError, match=r"tool 'f' has the parameter 'b', which JSON cannot describe") as refused:
 
         @tool
-        def f(a: Opaque) -> None: ...
+        def f(a: int, b: Opaque) -> None: ...
 
+    assert "hint: use a JSON-like type" in str(refused.value)
+    assert "arbitrary_types_allowed" not in str(refused.value)
     with pytest.raises(TypeError, match=r"takes \*paths"):
 
         @tool
@@ -281,6 +284,20 @@ def test_what_json_cannot_describe_is_refused_at_decoration() -> None:
 
         @tool
         def h(**options: str) -> None: ...
+
+
+class Weighed(TypedDict):
+    grams: int
+
+
+def test_a_typed_dict_that_pydantic_does_not_take_is_refused_with_what_to_write() -> None:
+    def send(parcels: list[Weighed]) -> None: ...
+
+    if sys.version_info >= (3, 12):
+        assert tool(send).check({"parcels": [{"grams": 5}]}).values == {"parcels": [{"grams": 5}]}
+    else:
+        with pytest.raises(TypeError, match=r"(?s)'send' has the parameter 'parcels'.*hint: .*from typing_extensions"):
+            tool(send)
 
 
 def test_annotations_may_name_local_and_later_classes() -> None:
