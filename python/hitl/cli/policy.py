@@ -36,6 +36,9 @@ Store = Annotated[
 
 _LOOKS = {"other_tool": "is for other tools", "other_agent": "is for other agents", "untrue": "its expression is false"}
 _A_RULE = 'a rule is [[rule]], and lines such as name = "pay", effect = "ask" (or allow, deny), tool = "pay_*"'
+_AN_EXPRESSION = (
+    "`when` is an expression of CEL, such as args.amount > 10 && args.to == 'ada': == compares, && is and, || is or"
+)
 _NOBODY = "No rule is for this call: its tool decides whether a person is asked."
 
 
@@ -168,7 +171,8 @@ def _text(file: Path, hint: str) -> str:
 
 
 def _unusable(file: Path, error: ValueError) -> NoReturn:
-    usage_error(f"the policy in {file} cannot be used: {error}", _A_RULE)
+    hint = _AN_EXPRESSION if ": when: " in str(error) else _A_RULE
+    usage_error(f"the policy in {file} cannot be used: {error}", hint)
 
 
 def _named(store: str | None) -> str:

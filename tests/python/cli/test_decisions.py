@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from hitl import _core
 from hitl.cli import exit_codes
 from tests.python.cli.conftest import Run
 from tests.python.support.api import Api, Json, tool_results
@@ -123,6 +125,22 @@ def test_policy_test_says_which_rule_decides(
 
 
 @pytest.mark.parametrize(
+    ("when", "met_by"),
+    [
+        ("args.stage == 5", [5, 5.0]),
+        ("args.stage != 5", ["5", True, None, [5]]),
+        ("args.stage in [5, 6]", [5, 5.0]),
+        ("type(args.stage) != int || args.stage == 5", [5, 5.0, "5", True, None, [5]]),
+    ],
+)
+def test_values_of_unlike_kinds_are_not_equal_and_a_rule_can_tell(when: str, met_by: list[Any]) -> None:
+    policy = f"""[[rule]]\nname = "five"\neffect = "deny"\ntool = "*"\nwhen = "{when}"\n"""
+    looks = [(stage, _core.try_policy(policy, "go", {"stage": stage})[0]) for stage in (5, 5.0, "5", True, None, [5])]
+    assert [stage for stage, look in looks if look["look"] == "decides"] == met_by
+    assert all(look["failed"] is None for _, look in looks)
+
+
+@pytest.mark.parametrize(
     ("more", "effect"),
     [
         (["--source", "mcp:files"], "deny"),
@@ -169,6 +187,7 @@ def test_metadata_that_is_no_object_is_a_usage_error(hitl: Run, tmp_path: Path, 
     [
         (None, "{}", "cannot read"),
         ("[[rule]]\nname = 1", "{}", "line 2"),
+        (POLICY.replace("args.amount > 100", "args.amount = 100"), "{}", "hint: `when` is an expression of CEL"),
         (POLICY, "{", "not JSON"),
         (POLICY, "[1]", "no JSON object"),
     ],
