@@ -66,7 +66,8 @@ async def _serve(
 def _lost(error: Exception | None) -> None:
     """The server is gone, or has given our turns to somebody else: not one more side effect."""
     try:
-        if error is not None:
+        # A server that goes while something is unread resets the channel; one that could not start says why itself.
+        if error is not None and not isinstance(error, ConnectionError):
             sys.stderr.write(f"hitl worker: {type(error).__name__}: {error}\n")
     finally:  # who read that may be gone as well
         _exit(_EXIT_OK if error is None else _EXIT_BROKEN)

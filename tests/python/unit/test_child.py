@@ -3,6 +3,7 @@
 import json
 import os
 import platform
+import select
 import signal
 import socket
 import subprocess
@@ -372,6 +373,15 @@ def test_the_end_of_the_channel_is_the_end_of_the_process(child: Callable[..., C
     worker.socket.close()
     assert worker.exit_code() == 0
     assert worker.stderr == ""  # not even a finally ran: the turn is not this process's any more
+
+
+def test_a_server_that_goes_before_it_has_listened_is_not_told_of() -> None:
+    """One that could not start, and says so itself: what it left unread is a reset of the channel, not its end."""
+    with Child("echo") as worker:
+        assert select.select([worker.socket], [], [], 100)[0], "the first word has come, and nobody reads it"
+        worker.socket.close()
+        worker.exit_code()
+    assert worker.stderr == ""
 
 
 def test_a_child_without_a_turn_ends_at_shutdown(child: Callable[..., Child]) -> None:
