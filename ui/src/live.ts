@@ -167,7 +167,9 @@ function sessionEvent(status: SessionStatus, event: Event): void {
   const id = String(data["session_id"]);
   const known = store.get().sessions.get(id);
   if (known !== undefined) {
-    const updated = { ...known, status, updated_at: new Date().toISOString() };
+    // How many messages it has is known again once it is read: an old number would be a wrong one.
+    const total_messages = status === "idle" || status === "error" ? 0 : known.total_messages;
+    const updated = { ...known, status, total_messages, updated_at: new Date().toISOString() };
     store.set((state) => ({ sessions: store.changed(state.sessions, [[id, updated]]) }));
   }
   for (const listener of sessionListeners) listener(id);

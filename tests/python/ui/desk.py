@@ -17,7 +17,7 @@ import re
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, field_validator
 
 from hitl import Attachment, ChatMessage, ReActAgent, TransientError, ask_user_question, interrupt, tool
 from hitl.models.chat_client import ModelReply, ModelRequest
@@ -221,6 +221,27 @@ async def escalate(summary: str) -> str:
     return f"handed to {json.dumps(ticket)}"
 
 
+class Address(BaseModel):
+    """Where a parcel goes."""
+
+    street: str
+    city: str
+
+    @field_validator("city")
+    @classmethod
+    def is_there(cls, city: str) -> str:
+        if city == "Nowhere":
+            raise ValueError("nobody lives there")
+        return city
+
+
+@tool
+async def ask_address() -> str:
+    """Ask where to, and take no place that is none."""
+    address = await interrupt({"type": "address", "prompt": "Where to?"}, response_schema=Address)
+    return f"{address.street}, {address.city}"
+
+
 @tool
 async def ask_anything(
     payload: dict[str, Any], message: str | None = None, schema: dict[str, Any] | None = None
@@ -241,6 +262,7 @@ desk = ReActAgent(
         set_shipping,
         pay_invoice,
         escalate,
+        ask_address,
         ask_anything,
         ask_user_question,
     ],

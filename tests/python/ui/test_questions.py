@@ -50,6 +50,8 @@ def test_a_question_without_an_answer_is_pointed_out(inbox: Inbox) -> None:
         "Choose an answer, or write one."
     )
     expect(inbox.undo).to_have_count(0)
+    # It may be out of sight, and is where the next key goes.
+    expect(inbox.answer.get_by_role("checkbox", name="Return label")).to_be_focused()
 
 
 def test_the_preview_is_that_of_the_option_one_looks_at(inbox: Inbox) -> None:

@@ -414,3 +414,42 @@ def test_of_a_long_conversation_the_end_is_shown_and_the_rest_when_asked_for(ope
         inbox.click(f"Show {earlier} earlier messages", chat)
     expect(chat.locator(".said").first).to_contain_text("word 0.")
     expect(chat.get_by_role("button", name="earlier messages")).to_have_count(0)
+
+
+def test_of_a_request_that_is_higher_than_the_page_the_beginning_is_shown(inbox: Inbox) -> None:
+    """Nobody decides by its buttons before its arguments were in sight."""
+    session_id, _ = inbox.asked(call("send_mail", to="ada@example.org", subject="Long", body="A line.\n" * 80))
+    inbox.page.goto(inbox.page.url.partition("#")[0] + f"#/sessions/{session_id}")
+    card = inbox.page.get_by_role("region", name="Request: send_mail")
+    expect(card.get_by_text("ada@example.org")).to_be_in_viewport()
+    expect(card.get_by_role("button", name="Approve")).not_to_be_in_viewport()
+
+
+def test_a_list_does_not_say_how_many_messages_a_session_had(inbox: Inbox) -> None:
+    inbox.page.get_by_role("link", name="Sessions").click()
+    inbox.click("New session")
+    message = inbox.page.get_by_role("textbox", name="Message")
+    for said in ("one", "two"):
+        message.fill(said)
+        message.press("Enter")
+        expect(inbox.page.get_by_role("log")).to_contain_text(f"You said: {said}")
+    if (back := inbox.page.get_by_role("link", name="Back")).is_visible():
+        back.click()
+    expect(inbox.rows.filter(has_text="one").first).to_contain_text("4 messages")
+
+
+def test_the_keys_of_a_request_are_not_shown_while_a_message_is_written(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    session_id, [asked] = inbox.asked(call("refund", order=1, cents=5, reason="cracked"))
+    inbox.page.goto(inbox.page.url.partition("#")[0] + f"#/sessions/{session_id}")
+    key = inbox.page.get_by_role("region", name="Request: refund").get_by_role("button", name="Approve").locator("kbd")
+    message = inbox.page.get_by_role("textbox", name="Message")
+    message.focus()
+    inbox.press("a")
+    expect(message).to_have_value("a")
+    expect(key).to_be_hidden()
+    inbox.press("Escape")
+    expect(key).to_be_visible()
+    inbox.press("a")
+    inbox.send()
+    assert inbox.resolved(asked["interrupt_id"]) == {"approved": True}

@@ -141,6 +141,33 @@ def test_what_came_of_a_step_is_asked_in_words(open_inbox: Open) -> None:
 AMOUNT = {"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]}
 
 
+@pytest.mark.parametrize("type", ["pick", "open", "row", "note bad", "spoken"])
+def test_the_type_of_a_request_is_a_word_and_no_class_of_the_page(open_inbox: Open, type: str) -> None:
+    inbox = open_inbox()
+    inbox.asked(call("ask_anything", payload={"type": type, "prompt": "Which?"}))
+    kind = inbox.row("Which?").locator(".kind")
+    expect(kind).to_have_text(type)
+    assert kind.get_attribute("class") == "kind"
+    inbox.show("Which?")
+    assert inbox.request.locator(".kind").get_attribute("class") == "kind"
+
+
+def test_an_answer_that_only_the_agent_refuses_is_mended_and_not_written_anew(inbox: Inbox) -> None:
+    session_id, [asked] = inbox.asked(call("ask_address"))
+    inbox.show("Where to?")
+    inbox.page.get_by_label("street", exact=True).fill("Long Lane 5")
+    inbox.page.get_by_label("city", exact=True).fill("Nowhere")
+    inbox.click("Answer", inbox.answer)
+    inbox.send()
+    assert inbox.resolved(asked["interrupt_id"]) == {"street": "Long Lane 5", "city": "Nowhere"}
+    inbox.show("The answer was refused: city: Value error, nobody lives there")
+    expect(inbox.page.get_by_label("street", exact=True)).to_have_value("Long Lane 5")
+    expect(inbox.page.get_by_label("city", exact=True)).to_have_value("Nowhere")
+    inbox.page.get_by_label("city", exact=True).fill("Ghent")
+    inbox.click("Answer", inbox.answer)
+    assert "Long Lane 5, Ghent" in inbox.settled(session_id)
+
+
 @pytest.mark.parametrize(("typed", "value"), [("100.00", 100.0), ("1.05", 1.05), ("-0.5", -0.5), ("1e3", 1000.0)])
 def test_a_number_is_what_was_typed(inbox: Inbox, typed: str, value: float) -> None:
     _, [asked] = inbox.asked(ask(AMOUNT))

@@ -2,17 +2,32 @@
 
 import { useState } from "preact/hooks";
 import { title } from "../format";
-import { isObject, type Json } from "../json";
+import { equal, isObject, type Json } from "../json";
 import { blank, check, resolve } from "../schema";
+import { useStore } from "../store";
+import type { Interrupt } from "../types";
 import { Broken, Field, JsonField, useBrokenFields } from "./form";
 import type { AnswerProps } from "./props";
+
+/** How the message begins of a question that is asked again, because the agent could not take the answer. */
+const REFUSED = "The answer was refused: ";
+
+/** What was answered then, so that one mends it instead of writing all of it anew. */
+function answerBefore(record: Interrupt, records: ReadonlyMap<string, Interrupt>): Json | undefined {
+  if (record.message?.startsWith(REFUSED) !== true) return undefined;
+  const before = [...records.values()].filter(
+    (one) => one.status === "resolved" && one.session_id === record.session_id && one.type === record.type && one.interrupt_id < record.interrupt_id && equal(one.payload, record.payload),
+  );
+  return before.sort((one, other) => (one.interrupt_id < other.interrupt_id ? 1 : -1))[0]?.value ?? undefined;
+}
 
 export function Custom({ record, give, draft, setDraft, refused }: AnswerProps) {
   const schema = isObject(record.response_schema) && Object.keys(record.response_schema).length > 0 ? record.response_schema : null;
   const as = draft.as ?? (schema === null ? "text" : "form");
   const [tried, setTried] = useState(false);
   const [broken, report] = useBrokenFields();
-  const start = schema === null ? undefined : blank(schema, schema);
+  const refusedBefore = useStore((state) => answerBefore(record, state.records));
+  const start = schema === null ? undefined : (refusedBefore ?? blank(schema, schema));
   const value = draft.value === undefined ? (as === "text" ? "" : start) : draft.value;
   const wrong = value === undefined || (as === "text" && typeof value === "string" && value.trim() === "") ? [{ path: [], text: "is missing" }] : schema === null ? [] : check(value, schema, schema);
   const submit = (event: Event): void => {

@@ -19,7 +19,12 @@ export function Questions({ record, give, draft, setDraft }: AnswerProps) {
   const submit = (event: Event): void => {
     event.preventDefault();
     setTried(true);
-    if (missing > 0) return;
+    if (missing > 0) {
+      // It may be out of sight, above.
+      const ask = (event.currentTarget as HTMLElement).querySelectorAll("fieldset.ask")[answers.indexOf(null)];
+      ask?.querySelector<HTMLElement>("input")?.focus();
+      return;
+    }
     const value = Object.fromEntries(asked.map((one, index) => [one.question, answers[index] as Json]));
     const said = answers.map((one) => (Array.isArray(one) ? one.join(", ") : one)).join(" · ");
     give({ answers: value }, asked.length === 1 ? "Answered the question" : `Answered ${asked.length} questions`, said);

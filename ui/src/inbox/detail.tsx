@@ -21,7 +21,7 @@ import type { Interrupt, Message } from "../types";
 import { Context, useConversation } from "./context";
 import { groups, undo } from "./deciding";
 import { listed, refresh } from "./lists";
-import { kindOf } from "./row";
+import { Kind } from "./row";
 import { Handling } from "./handling";
 
 export function Detail({ id, box, onGiven }: { id: string; box: Box; onGiven: () => void }) {
@@ -78,7 +78,7 @@ function Head({ record }: { record: Interrupt }) {
   return (
     <header class="head">
       <p class="facts">
-        <span class={`kind ${record.type}`}><Plain text={kindOf(record.type)} /></span>
+        <Kind type={record.type} />
         {record.agent !== null && <span><Plain text={record.agent} /></span>}
         <a class="to-session" href={toSession(record.session_id)} title={record.session_id} dir="auto"><Plain text={sessionName(record.session_id, session)} /></a>
         <time dateTime={record.created_at} title={clock(record.created_at)}>{age(record.created_at, now)}</time>

@@ -21,6 +21,11 @@ export function kindOf(type: string): string {
   return kinds.get(type) ?? type.replace(/_/g, " ");
 }
 
+/** What kind of request it is. The type is the agent's word: of those that are not ours none is a class of the page. */
+export function Kind({ type }: { type: string }) {
+  return <span class={kinds.has(type) ? `kind ${type}` : "kind"}><Plain text={kindOf(type)} /></span>;
+}
+
 /** A row whose record cannot be shown; the request itself still can. */
 export function UnshownRow({ id, box }: Pick<RowProps, "id" | "box">) {
   return <div class="row"><a class="open" href={toInterrupt(id, box)}><span class="name">A request that cannot be shown here</span></a></div>;
@@ -47,7 +52,7 @@ export function Row({ id, box, now, isCurrent, isSelected, onSelect }: RowProps)
         </span>
         <span class="summary" dir="auto"><Plain text={lineOf(summary(record)) || "\u00a0"} /></span>
         <span class="facts">
-          <span class={`kind ${record.type}`}><Plain text={kindOf(record.type)} /></span>
+          <Kind type={record.type} />
           {record.agent !== null && <span><Plain text={record.agent} /></span>}
           {record.status === "pending" && record.rule_failed != null && <span class="urgent">a rule could not tell</span>}
           {time !== null && <span class={time.urgent ? "urgent" : ""}>{time.text}</span>}

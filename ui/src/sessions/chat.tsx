@@ -6,7 +6,7 @@ import { Answer } from "../answer";
 import { RuleFailed } from "../failed";
 import { questions, said, saysMore, title, toolArgs } from "../format";
 import { Settled } from "../inbox/detail";
-import { kindOf } from "../inbox/row";
+import { Kind } from "../inbox/row";
 import { onDelta, onSession, onStep } from "../live";
 import { Markdown } from "../markdown";
 import { Members, Name, Plain } from "../shown";
@@ -114,7 +114,7 @@ export function Chat({ session }: { session: Session }) {
   useEffect(() => (isOver ? onSession((changed) => void (changed === id && forget())) : undefined), [id, isOver]);
   const messages = read?.messages ?? null;
   const spoken = isOver ? "" : [...speech.values()].map((one) => one.text).join("");
-  useEffect(() => end.current?.scrollIntoView({ block: "end" }), [messages, steps.length, spoken.length > 0, sent, session.interrupts?.length]);
+  useEffect(() => showEnd(end.current), [messages, steps.length, spoken.length > 0, sent, session.interrupts?.length]);
   const open = session.interrupts ?? [];
   const isBusy = session.status === "running" || session.status === "interrupted";
   const all = [...(messages ?? [])];
@@ -148,6 +148,13 @@ export function Chat({ session }: { session: Session }) {
   );
 }
 
+/** Scrolls to the end of the conversation; no further than to where a request begins: nobody decides by its buttons before what it asks was in sight. */
+function showEnd(end: HTMLElement | null): void {
+  end?.scrollIntoView({ block: "end" });
+  const card = end?.parentElement?.querySelector(".card");
+  if (card && card.getBoundingClientRect().top < (end?.parentElement?.getBoundingClientRect().top ?? 0)) card.scrollIntoView({ block: "start" });
+}
+
 function without<T>(map: ReadonlyMap<string, T>, key: string): ReadonlyMap<string, T> {
   if (!map.has(key)) return map;
   const left = new Map(map);
@@ -178,7 +185,7 @@ function InPlace({ record, keys }: { record: Interrupt; keys: boolean }) {
   const held = useStore((state) => state.held.get(record.interrupt_id));
   return (
     <section class="card" aria-label={`Request: ${title(record)}`}>
-      <p class="facts"><span class={`kind ${record.type}`}><Plain text={kindOf(record.type)} /></span>{record.agent !== null && <span><Plain text={record.agent} /></span>}</p>
+      <p class="facts"><Kind type={record.type} />{record.agent !== null && <span><Plain text={record.agent} /></span>}</p>
       <h2 class={record.type === "tool_approval" ? "mono" : ""} dir="auto">{record.type === "tool_approval" ? <Name text={title(record)} /> : <Plain text={title(record)} />}</h2>
       {record.message !== null && saysMore(record) && <Markdown text={record.message} />}
       <RuleFailed record={record} />

@@ -9,6 +9,7 @@ import { toSession, write, type SessionTab } from "../router";
 import { Loading, Unavailable } from "../shell/loading";
 import { failed, notify } from "../shell/notices";
 import { Plain } from "../shown";
+import * as store from "../store";
 import { has, JOURNAL, noFilters, useStore } from "../store";
 import type { Session } from "../types";
 import { Chat } from "./chat";
@@ -31,6 +32,11 @@ export function SessionView({ id, tab }: { id: string; tab: SessionTab }) {
       // Replies may overtake each other; only the last request saw all that happened.
       if (mine !== looks.current) return;
       setSession(now);
+      const { status, total_messages, updated_at } = now;
+      store.set((state) => {
+        const known = state.sessions.get(id);
+        return known === undefined ? {} : { sessions: store.changed(state.sessions, [[id, { ...known, status, total_messages, updated_at }]]) };
+      });
       setMissing(null);
     } catch (error) {
       if (!(error instanceof Problem)) throw error;
