@@ -7,6 +7,7 @@ import math
 import os
 import re
 import resource
+import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from importlib.util import find_spec
@@ -296,6 +297,12 @@ class ServeOptions:
     def _check_address(self) -> None:
         if not self.host.strip():
             raise InvalidOption("--host", "is empty", "leave it out to listen on 127.0.0.1")
+        if _is_no_address(self.host):
+            raise InvalidOption(
+                "--host",
+                f"{self.host} is no address",
+                "one of this machine, such as 127.0.0.1, or 0.0.0.0 for all it has",
+            )
         if not 0 <= self.port <= 65_535:
             raise InvalidOption("--port", f"{self.port} is no port", "0 takes a free one, the highest is 65535")
         if not self.takes_requests:
@@ -420,6 +427,18 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def _is_no_address(host: str) -> bool:
+    """Whether `host` looks like an address and is none. As in a URL: no name ends in a number."""
+    try:
+        if ":" in host:
+            ipaddress.ip_address(host.strip("[]"))
+        elif host.rpartition(".")[2].isdecimal():
+            socket.inet_aton(host)
+    except (ValueError, OSError):
+        return True
+    return False
 
 
 def read_secret_file(option: str, path: Path) -> str:

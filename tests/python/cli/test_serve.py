@@ -31,6 +31,8 @@ WRONG: dict[str, tuple[list[str], str, str]] = {
     "port too large": (["m:a", "--port", "70000"], "--port: 70000 is no port", "65535"),
     "open to all": (["m:a", "--host", "0.0.0.0"], "can be reached from other machines", "--insecure"),
     "open to a name": (["m:a", "--host", "example.org"], "can be reached from other machines", "--api-key"),
+    "no address": (["m:a", "--host", "999.1.1.1"], "--host: 999.1.1.1 is no address", "127.0.0.1"),
+    "no address of IPv6": (["m:a", "--host", "::zz"], "--host: ::zz is no address", "127.0.0.1"),
     "empty host": (["m:a", "--host", ""], "--host: is empty", "127.0.0.1"),
     "no such store": (["m:a", "--store", "mysql://x"], "no mysql store", "sqlite:"),
     "store without a path": (["m:a", "--store", "sqlite:"], "--store: names no file", "sqlite:"),
