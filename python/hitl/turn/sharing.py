@@ -84,17 +84,18 @@ def _waits_for(task: asyncio.Task[Any], primitive: Any) -> bool:
 
 
 def _older_than(turn: AnyTurn) -> Iterator[object]:
-    """What was there before the turn: what its code finds in modules, the agent, its context and its resources."""
+    """What was there before the turn: what its code finds in modules, the agent, its tools, its context and its
+    resources."""
     yield turn.context
     source = turn.resources
     if source is not None and source.is_open:
         yield source.value
     for task, place in turn.tasks.items():
-        is_agents = place.path != "0"  # or inside of it
+        is_agents = "." in place.path.rpartition("/")[2]  # made by code of the agent, or of what runs in a step
         for inner, frame in suspended(task):
             yield from _named(frame)
-            if not is_agents:
-                is_agents = not _module(frame).startswith("hitl.")
+            if not is_agents or place.step is not None:  # a tool, which may be far down in its framework
+                is_agents = is_agents or not _module(frame).startswith("hitl.")
                 held = gc.get_referents(inner)
                 yield from (found for found in held if not is_agents or isinstance(found, (FunctionType, MethodType)))
                 yield frame.f_locals.get("self")

@@ -8,7 +8,8 @@ from typing import Any
 import anyio
 import pytest
 
-from hitl import interrupt, step
+from hitl import ChatMessage, ReActAgent, interrupt, step, tool
+from hitl.testing import ScriptedChatClient
 from tests.python.support.local import PENDING, LocalTurn
 from tests.python.unit.conditions import LONG, rounds, until, until_waiting
 from tests.python.unit.peers import ask
@@ -200,3 +201,93 @@ async def test_a_queue_that_another_turn_fills_is_waited_for() -> None:
     await finish(other, filling)
     await until_waiting(local)
     await finish(local, task)
+
+
+def tools_that_close_over(lock: Any) -> tuple[Any, ...]:
+    @tool
+    async def hold() -> Any:
+        async with lock:
+            return await ask()
+
+    @tool
+    async def take() -> str:
+        await step(asyncio.sleep, 0)  # from here on it goes by the journal
+        async with lock:
+            return "taken"
+
+    return hold, take
+
+
+class Till:
+    """What keeps a lock for its tools."""
+
+    def __init__(self, lock: Any) -> None:
+        self.lock = lock
+
+    async def hold(self) -> Any:
+        async with self.lock:
+            return await ask()
+
+    async def take(self) -> str:
+        await step(asyncio.sleep, 0)  # from here on it goes by the journal
+        async with self.lock:
+            return "taken"
+
+
+class Desk:
+    """What knows something that keeps a lock."""
+
+    def __init__(self, till: Till) -> None:
+        self.till = till
+
+    async def hold(self) -> Any:
+        return await self.till.hold()
+
+    async def take(self) -> str:
+        return await self.till.take()
+
+
+def tools_of_an_object(lock: Any) -> tuple[Any, ...]:
+    till = Till(lock)
+    return tool(till.hold), tool(till.take)
+
+
+def tools_that_go_through_another(lock: Any) -> tuple[Any, ...]:
+    desk = Desk(Till(lock))
+    return tool(desk.hold), tool(desk.take)
+
+
+@tool
+async def wonder() -> Any:
+    """Ask a person."""
+    return await ask()
+
+
+def calls(*tools: Any, **args: Any) -> ReActAgent:
+    """An agent that calls all of its tools at once."""
+    asked = [{"name": each.name, "args": args} for each in tools]
+    return ReActAgent(client=ScriptedChatClient([{"tool_calls": asked}, {"content": "done"}]), tools=tools)
+
+
+def calls_inside(*tools: Any) -> ReActAgent:
+    """An agent with one that does."""
+    return calls(calls(*tools).as_tool("helper", description="Help."), input="go")
+
+
+@pytest.mark.parametrize("agent", [calls, calls_inside])
+@pytest.mark.parametrize("make", [tools_that_close_over, tools_of_an_object, tools_that_go_through_another])
+async def test_a_turn_does_not_pause_while_a_tool_of_it_waits_for_a_lock_of_another_turn(
+    make: Callable[[Any], tuple[Any, ...]], agent: Callable[..., ReActAgent]
+) -> None:
+    hold, take = make(asyncio.Lock())
+    holder, other = turn("holder"), turn("other")
+    go = ChatMessage.user_message(content="go")
+    holding = holder.start(agent(hold).run_turn, go, [])
+    await until_waiting(holder)
+    waiting = other.start(agent(take, wonder).run_turn, go, [])
+    await until(lambda: other.port.interrupts)
+    await rounds()
+    assert other.port.waits == 0
+    await finish(holder, holding)
+    await until_waiting(other)
+    await finish(other, waiting)
