@@ -32,11 +32,11 @@ UNFINISHED: Final = object()
 _NOT_SHOWN = "[The tool ran. Its result is too long to be shown.]"
 
 _ERRORS = {
-    "undecided": "nobody decided over this call before its turn was given up: it did not run",
+    "undecided": "nobody decided over this call before its turn was over: it did not run",
     "unknown": "the outcome of this call is unknown: it had begun when its turn was cut off, and may have taken effect",
-    "unfinished": "nothing is recorded of the end of this call: its turn was given up, and it may have run in part",
+    "unfinished": "nothing is recorded of the end of this call: its turn was over before, and it may have run in part",
 }
-"""What a model is told of a call that came to nothing."""
+"""What a model is told of a call that came to nothing: true of a turn that was given up, failed or was cancelled."""
 
 
 async def tell_abandoned(turn: Turn, agent: Participant, state: Sequence[ChatMessage]) -> list[ChatMessage]:
@@ -72,7 +72,7 @@ async def tell_elsewhere(turn: Turn, state: Sequence[ChatMessage], read: Callabl
 
 def as_text(told: Sequence[ChatMessage]) -> str:
     """What was told as one text, for agents that have no conversation that it could be a part of."""
-    lines = ["What was done for earlier messages, before it was given up:"]
+    lines = ["What was done for earlier messages, which have no answer:"]
     for message in told:
         if message.role == "tool":
             lines.append(f"{message.name} ({message.tool_call_id}) came to: {message.content}")

@@ -53,9 +53,9 @@ async def test_a_call_with_its_result_is_told_as_any_conversation_has_it() -> No
     ("outcome", "words"),
     [
         ("unknown", "outcome of this call is unknown"),
-        ("undecided", "it did not run"),
+        ("undecided", "before its turn was over: it did not run"),
         ("expired", "nobody answered in time"),
-        ("unfinished", "nothing is recorded of the end"),
+        ("unfinished", "its turn was over before, and it may have run in part"),
         ({"failed": "KeyError: 'x'"}, "KeyError: 'x'"),
         ({"rejected": {"reason": "too much", "message": None, "by": "person"}}, "User rejected pay: too much"),
         ({"rejected": {"reason": None, "message": None, "by": "policy"}}, "Policy rejected pay"),

@@ -141,3 +141,15 @@ async def test_a_function_that_makes_deps_takes_any_context() -> None:
 )
 def test_an_agent_that_may_go_without_deps_is_served_without(deps_type: Any) -> None:
     load(bank(deps_type)).target.prepare()
+
+
+async def test_a_turn_that_waits_with_a_context_that_was_dropped_keeps_its_answers_until_deps_are_made() -> None:
+    waiting = await hitl.run(bank(object), "go", context=ADA)  # stands for a release that dropped it
+    assert waiting.state is not None
+    refused = await hitl.run(bank(type(None)), waiting.state.approve(waiting.interrupts[0]))
+    assert (refused.status, refused.error_code) == ("error", "replay_mismatch")
+    assert "AgentLoadError: the agent 'bank' takes no deps, and the run has a context" in (refused.error or "")
+    assert refused.state is not None
+    served = as_agent(bank(type(None)), deps=lambda context: None)
+    done = await hitl.run(served, RunState.from_string(served, refused.state.to_string()))
+    assert (done.status, done.output) == ("idle", '[["success", "None"]]')
