@@ -99,7 +99,7 @@ class MadeCall:
         self.over = asyncio.Event()
         """Whether it is known what becomes of ``tell``."""
 
-    def settle(self, tell: Tell) -> Tell:
+    def keep(self, tell: Tell) -> Tell:
         """It was decided over, and has come to what this tells."""
         self.tell = tell
         return tell

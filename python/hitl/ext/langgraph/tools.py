@@ -70,9 +70,9 @@ async def _called(
         try:
             given = await _ask_rules(turn, request, call_id)
         except (ToolRejected, InterruptExpired) as no:
-            return made.settle(partial(_refusal, no, call["name"], call_id))
+            return made.keep(partial(_refusal, no, call["name"], call_id))
         if given is not None and given.responded:
-            return made.settle(partial(_message, given.response, call["name"], call_id))
+            return made.keep(partial(_message, given.response, call["name"], call_id))
         if given is not None and given.edited:
             request = request.override(tool_call={**call, "args": given.args})
             note = edit_note(given.args)
@@ -88,7 +88,7 @@ async def _called(
     def tell() -> Any:
         return _noted(_from_journal(recorded, call["name"], call_id), note)
 
-    return made.settle(tell) if approved else tell
+    return made.keep(tell) if approved else tell
 
 
 RUNS: Final = object()
@@ -114,8 +114,8 @@ async def judge_own_call(tool: Any, given: Any, call_id: str | None, execute: Ex
         return RUNS  # as it did then
     own = _OwnCall(turn, tool, args, given, added, is_plain, named, of_model, call_id)
     with calls.make(named, tool.name, args) as made:
-        tell = await own.settle(execute, config)
-        return RUNS if tell is None else made.settle(tell)()
+        tell = await own.make(execute, config)
+        return RUNS if tell is None else made.keep(tell)()
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ class _OwnCall:
     of_model: str | None
     call_id: str | None
 
-    async def settle(self, execute: ExecuteOwn, config: Any) -> Tell | None:
+    async def make(self, execute: ExecuteOwn, config: Any) -> Tell | None:
         """What tells what it comes to; None for one that nobody has decided over, and that may run."""
         turn, name, decided, given, note = self.turn, self.tool.name, None, self.given, None
         call = ToolCall(type="tool_call", name=name, args=self.args, id=self.of_model)
@@ -155,11 +155,11 @@ class _OwnCall:
         async def run(_: ToolCallRequest, made: Any) -> Any:
             return await execute(given, made)
 
-        async def make() -> Any:
+        async def body() -> Any:
             result = await _made(turn, run, request, config)
             return to_wire(result) if self.call_id is None else _to_journal(result)
 
-        return partial(self._tell_result, await _record(turn, request, self.named, make, approved=True), note)
+        return partial(self._tell_result, await _record(turn, request, self.named, body, approved=True), note)
 
     def _tell_no(self, no: ToolRejected | InterruptExpired) -> Any:
         if self.of_model is None:
