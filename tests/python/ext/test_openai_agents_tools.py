@@ -172,6 +172,29 @@ async def test_a_server_that_the_program_has_connected_stays_connected(mcp_url: 
             assert written in (result.output or ""), result.error
 
 
+async def test_an_address_that_stands_for_a_servers_name_is_recorded_without_its_secrets(mcp_url: str) -> None:
+    def agent() -> Agent[Any]:
+        """Its server has no name of its own: the SDK calls it by its address."""
+        server = MCPServerStreamableHttp(
+            {"url": f"{mcp_url}?key=hush"}, require_approval="always", client_session_timeout_seconds=60
+        )
+        return Agent(name="librarian", model=Says([("write", {"line": "a"})]), mcp_servers=[server])
+
+    asked = await hitl.run(agent(), "go")
+    assert asked.status == "interrupted", asked.error
+    said = asked.state.to_string()
+    assert "hush" not in said
+    # As an earlier release has recorded it, the turn goes on.
+    before = said
+    for written in mcp_url, mcp_url.replace("/", "%2F"):
+        before = before.replace(f"streamable_http: {written}", f"streamable_http: {written}?key=hush")
+    for number, each in enumerate((said, before), 1):
+        waiting = agent()
+        state = hitl.RunState.from_string(waiting, each)
+        result = await hitl.run(waiting, state.approve(state.interrupts[0]))
+        assert f"wrote {number}" in (result.output or ""), result.error
+
+
 async def test_a_server_that_cannot_be_started_fails_the_turn() -> None:
     server = MCPServerStdio({"command": "/nonexistent/server"}, name="nowhere")
     result = await hitl.run(Agent(name="a", model=Says(), mcp_servers=[server]), "go")

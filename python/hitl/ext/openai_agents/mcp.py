@@ -65,7 +65,7 @@ class ServerOfTurn(MCPServer):
             listed = await self._server.list_tools(run_context, agent)
             return [tool.model_dump(mode="json", by_alias=True, exclude_unset=True) for tool in listed]
 
-        name = self._server.name
+        name = _name_in(turn, self._server)
         tools = await turn.run_step("mcp", f"{name}.list_tools", body, key=f"tools:{name}")
         return [MCPTool.model_validate(tool) for tool in tools]
 
@@ -83,6 +83,13 @@ class ServerOfTurn(MCPServer):
     async def get_prompt(self, *arguments: Any, **more: Any) -> Any:
         await self.connect()
         return await self._server.get_prompt(*arguments, **more)
+
+
+def _name_in(turn: Turn, server: MCPServer) -> str:
+    """What a server's list is called in the journal, which many may read; one of an earlier release goes on with the
+    name that it has there."""
+    known = turn.is_recorded(f"tools:{server.name}")
+    return server.name if known else seams.server_name(server.name)
 
 
 async def leave(turn: Turn, *, wait: bool) -> None:
@@ -133,7 +140,7 @@ class _Connection:
         context = contextvars.Context()
         self.task = self.loop.create_task(self._keep_open(server, before), name="hitl mcp", context=context)
         self.task.add_done_callback(self._ended, context=context)
-        self._name = server.name
+        self._name = seams.server_name(server.name)
 
     def end(self) -> None:
         """Let go of the server, or of the attempt to connect it: nobody waits for one that never answers."""
@@ -152,7 +159,7 @@ class _Connection:
             try:
                 await server.cleanup()  # type: ignore[no-untyped-call]
             except Exception as error:  # noqa: BLE001  (nobody waits for it any more)
-                logger.warning("the MCP server %s ended badly: %s", server.name, type(error).__name__)
+                logger.warning("the MCP server %s ended badly: %s", self._name, type(error).__name__)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         """What kept it from connecting belongs to whoever waits for that. Said here, since a task that is cancelled

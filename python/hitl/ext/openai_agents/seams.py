@@ -48,6 +48,8 @@ _namespace: Callable[..., Any] = _find("agents._tool_identity", "get_tool_call_n
 _lookup_key: Callable[..., Any] = _find("agents._tool_identity", "get_function_tool_lookup_key_for_call")
 _namespace_of: Callable[..., Any] = _find("agents._tool_identity", "get_explicit_function_tool_namespace", "tool")
 _is_deferred: Callable[..., Any] = _find("agents._tool_identity", "is_deferred_top_level_function_tool")
+server_name: Callable[[str], str] = _find("agents.mcp._logging", "get_mcp_server_log_name", "name")
+"""The name of an MCP server without what may be secret in it: one that has none is called by its address."""
 origin_of: Callable[..., Any] = _find("agents.tool", "get_function_tool_origin")
 
 
