@@ -118,31 +118,51 @@ def names_unknown(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> bo
     """Whether arguments have a member of which a usable schema says nothing. A model of pydantic may read a field by it
     that the schema has under another name (``populate_by_name``), and leaves it out else: what is shown does not say
     what runs."""
-    return _names_unknown(schema, schema, arguments, _DEEPEST)
+    if beyond_json(arguments) is not None:
+        return False  # nor does it run where anybody has a say
+    return _Naming(schema).is_unknown(schema, arguments, _DEEPEST)
 
 
-def _names_unknown(root: Mapping[str, Any], schema: Any, value: Any, deepest: int) -> bool:
-    if not isinstance(value, dict | list) or not value:
-        return False
-    for _ in range(_DEEPEST):
-        if not isinstance(schema, Mapping) or "$ref" not in schema:
-            break
-        schema = _referred(root, schema["$ref"])
-    if not deepest or not isinstance(schema, Mapping) or "$ref" in schema:
-        return schema is not None and not isinstance(schema, bool)
-    for word in ("anyOf", "oneOf", "allOf"):
-        if isinstance(parts := schema.get(word), list):
-            fitting = [each for each in parts if not _core.validate(_whole(root, each), value)]
-            return all(_names_unknown(root, each, value, deepest - 1) for each in fitting)
-    if isinstance(value, list):
-        return any(_names_unknown(root, schema.get("items"), each, deepest - 1) for each in value)
-    properties, more = schema.get("properties") or {}, schema.get("additionalProperties", not schema.get("properties"))
-    return any(
-        _names_unknown(root, properties[name], each, deepest - 1)
-        if name in properties
-        else more is False or _names_unknown(root, more, each, deepest - 1)
-        for name, each in value.items()
-    )
+class _Naming:
+    """What a schema says of the members of arguments. Of each part and value it is found out once: where several kinds
+    fit, there are as many ways down as double with each level."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self._root = root
+        self._found: dict[tuple[int, int], bool] = {}
+
+    def is_unknown(self, part: Any, value: Any, deepest: int) -> bool:
+        """Whether ``part`` of the schema leaves a member of ``value`` unsaid, or nobody can tell."""
+        if not isinstance(value, dict | list) or not value:
+            return False
+        place = id(part), id(value)
+        if place not in self._found:
+            self._found[place] = True  # of one that leads back to itself
+            self._found[place] = self._is_unknown(part, value, deepest)
+        return self._found[place]
+
+    def _is_unknown(self, part: Any, value: dict[str, Any] | list[Any], deepest: int) -> bool:
+        if part is None or isinstance(part, bool):
+            return False
+        if not deepest or not isinstance(part, Mapping):
+            return True
+        if "$ref" in part:
+            return self.is_unknown(_referred(self._root, part["$ref"]), value, deepest)
+        for word in ("anyOf", "oneOf", "allOf"):
+            if isinstance(parts := part.get(word), list):
+                fitting = [each for each in parts if not _core.validate(_whole(self._root, each), value)]
+                return all(self.is_unknown(each, value, deepest) for each in fitting)
+        if isinstance(value, list):
+            first, rest = part.get("prefixItems") or (), part.get("items")
+            parts = (*first, *(rest for _ in value[len(first) :]))
+            return any(self.is_unknown(one, each, deepest - 1) for one, each in zip(parts, value, strict=False))
+        properties, more = part.get("properties") or {}, part.get("additionalProperties", not part.get("properties"))
+        return any(
+            self.is_unknown(properties[name], each, deepest - 1)
+            if name in properties
+            else more is False or self.is_unknown(more, each, deepest - 1)
+            for name, each in value.items()
+        )
 
 
 def as_written(made: Any, written: Any) -> Any:

@@ -3,7 +3,9 @@ and by whichever way a call comes."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Annotated, Any
 
 import pytest
@@ -22,8 +24,11 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict
 from pydantic.alias_generators import to_camel
 from pydantic_ai import Agent
 
+from hitl import _core
+from hitl.ext import arguments
+from hitl.ext.arguments import names_unknown
 from tests.python.ext import langgraph_runs, openai_agents_runs, pydantic_ai_runs
-from tests.python.ext.rules import DENIED, judged
+from tests.python.ext.rules import DENIED, judged, no_force
 from tests.python.support.local import PENDING
 
 Drops = list[Any]
@@ -194,6 +199,47 @@ async def test_rules_see_the_tool_that_middleware_puts_in_the_place_of_another()
         agent = create_agent(model, [look], name="dropper", middleware=[*before, dropping])
         said, _ = await judged(agent, no_drop)
         assert (drops, "forced" in said) == ([], True)
+
+
+class Branch(BaseModel):
+    kids: list[Branch | Twig] = []
+
+
+class Twig(BaseModel):
+    kids: list[Branch | Twig] = []
+    cents: int = 0
+
+
+@pytest.mark.parametrize(("leaf", "names_one"), [({}, False), ({"cents": 1}, False), ({"sense": 1}, True)], ids=str)
+def test_what_a_schema_says_of_a_value_is_found_out_once_however_many_ways_lead_there(
+    leaf: dict[str, Any], names_one: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[Any] = []
+
+    def validate(schema: Any, value: Any) -> Any:
+        looked_at.append(value)
+        return _core.validate(schema, value)
+
+    monkeypatch.setattr(arguments, "_core", SimpleNamespace(validate=validate, to_json=_core.to_json))
+    value = leaf
+    for _ in range(14):
+        value = {"kids": [value]}
+    assert names_unknown(Branch.model_json_schema(), value) is names_one
+    assert len(looked_at) < 100  # and not two ways for each of the levels
+
+
+async def test_a_number_that_json_does_not_have_ends_no_turn_where_kinds_are_told_apart() -> None:
+    drops: Drops = []
+
+    @function_tool(strict_mode=False)
+    def drop(amount: Branch | Limit) -> str:
+        drops.append(amount)
+        return "dropped"
+
+    model = openai_agents_runs.Says([("drop", {"amount": {"max_cents": math.nan}})])
+    for rule in None, no_force:
+        said, _ = await judged(OpenAIAgent(name="dropper", model=model, tools=[drop]), rule)
+        assert ("no JSON" in said) is (rule is not None)
 
 
 # -- ways that a call comes --------------------------------------------------------------------------------------------

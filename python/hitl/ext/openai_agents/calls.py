@@ -177,8 +177,10 @@ def foreign_call(tool: FunctionTool, call_id: str, arguments: dict[str, Any]) ->
 
 def is_run(tool: FunctionTool, arguments: dict[str, Any]) -> bool:
     """Whether arguments say what runs, as far as a schema tells. A server of MCP gets them as they are written."""
+    if seams.server_of(tool) is not None or not current_turn().may_have_rules:
+        return True
     schema = usable(tool.params_json_schema)
-    return seams.server_of(tool) is not None or schema is None or not names_unknown(schema, arguments)
+    return schema is None or not names_unknown(schema, arguments)
 
 
 def _name_in_full(tool: FunctionTool) -> str:

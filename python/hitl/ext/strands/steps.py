@@ -145,7 +145,7 @@ async def _passed(in_turn: InTurn, context: ExecuteToolContext, tool: AgentTool)
                 args_schema=_schema_of(tool),
                 source=_source(tool),
                 options=_options(in_turn, call, tool),
-                is_run=_is_run(tool, _arguments(context)),
+                is_run=not in_turn.turn.may_have_rules or _is_run(tool, _arguments(context)),
             ),
             required=call.required,
         )
