@@ -149,6 +149,16 @@ def limited_by_openai(drops: Drops, arguments: dict[str, Any]) -> Any:
     return OpenAIAgent(name="dropper", model=openai_agents_runs.Says([("drop", arguments)]), tools=[drop])
 
 
+def limited_by_langchain(drops: Drops, arguments: dict[str, Any]) -> Any:
+    @langchain_tool
+    def drop(limit: Limit) -> str:
+        """Drop."""
+        drops.append(limit.max_cents)
+        return "dropped"
+
+    return create_agent(langgraph_runs.says([("drop", arguments)]), [drop], name="dropper")
+
+
 def limited_by_pydantic_ai(drops: Drops, arguments: dict[str, Any]) -> Any:
     agent = Agent(pydantic_ai_runs.says([("drop", arguments)]), name="dropper")
 
@@ -160,7 +170,7 @@ def limited_by_pydantic_ai(drops: Drops, arguments: dict[str, Any]) -> Any:
     return agent
 
 
-@pytest.mark.parametrize("make", [limited_by_openai, limited_by_pydantic_ai])
+@pytest.mark.parametrize("make", [limited_by_openai, limited_by_langchain, limited_by_pydantic_ai])
 async def test_a_person_is_asked_where_a_field_is_read_by_a_name_that_its_schema_has_not(
     make: Callable[[Drops, dict[str, Any]], Any],
 ) -> None:

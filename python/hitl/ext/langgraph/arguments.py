@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError, create_model
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from hitl.ext.arguments import beyond_json, misfit, says, usable, with_defaults
+from hitl.tools.names import as_shown
 
 
 def args_schema_of(tool: Any) -> dict[str, Any] | None:
@@ -49,12 +50,19 @@ def is_run(tool: Any, written: dict[str, Any]) -> bool:
     reads = _without(schema, injected)
     try:
         read = reads.model_validate(written)
-        made = read.model_dump(mode="json", exclude=set(injected), warnings=False)
+        names = (*type(read).model_fields, *(read.model_extra or {}))
+        made = {name: _written(getattr(read, name)) for name in names if name not in injected}
         return says(shown, made, is_same_read=_reads_alike(reads, made, read))
     except ValidationError:
         return not injected  # it does not run, or cannot be told without what LangChain injects
     except PydanticSerializationError:
         return False
+
+
+def _written(value: Any) -> Any:
+    """The JSON of a value, by the names that its schema has. Of a tool's own parameters LangChain takes no others than
+    theirs."""
+    return as_shown(value, to_jsonable_python(value, by_alias=True))
 
 
 def own_arguments(tool: Any, given: Any) -> tuple[dict[str, Any], dict[str, Any], bool]:
