@@ -241,6 +241,7 @@ class RunningTurn:
             state = [ChatMessage.from_dict(item) for item in frame["state"]]
             self.turn.conversation = (*state, message)
             response, state = await self._agent.run(message, state)
+            self.turn.unawaited.refuse()
             return {"response": response.to_dict(), "state": [item.to_dict() for item in state]}
         except BaseException as error:  # noqa: BLE001 - an agent that raises SystemExit ends its turn, not the worker
             if self.stopped_as is None:

@@ -24,6 +24,7 @@ from hitl.tools.asking import Question, ask_binding_id
 from hitl.tools.definition import TOOL_ATTRIBUTE, Tool, make_tool
 from hitl.tools.hints import class_of, takes_object
 from hitl.tools.options import SETTERS, ToolOptions
+from hitl.tools.schema import check_schema
 from hitl.turn.interrupts import seconds
 from hitl.turn.runtime import Turn, current_turn, location_of
 
@@ -80,8 +81,8 @@ class _Approval:
             await hitl.step(transfer, **approved.args)
         """
         turn = current_turn("approval()")
-        frame = sys._getframe(1)
-        return _ask(
+        frame, mark = sys._getframe(1), object()
+        asks = _ask(
             turn,
             tool_name,
             args,
@@ -96,7 +97,9 @@ class _Approval:
             source,
             metadata,
             frame,
+            mark,
         )
+        return turn.unawaited.made(mark, asks, f"approval() at {location_of(frame)}")
 
     def sync(
         self,
@@ -158,7 +161,9 @@ async def _ask(
     source: str | None,
     metadata: Mapping[str, Any] | None,
     frame: FrameType,
+    mark: object | None = None,
 ) -> Approval:
+    turn.unawaited.begun(mark)
     if not (tool_name and isinstance(tool_name, str)):
         raise TypeError(f"approval() takes the name of the tool first, got {tool_name!r}")
     texts: dict[str, Any] = {
@@ -218,7 +223,7 @@ def _checked_schema(schema: Mapping[str, Any] | None) -> dict[str, Any] | None:
         return None
     if not isinstance(schema, Mapping):
         raise TypeError(f"approval() args_schema must be a JSON Schema, got {type(schema).__name__}")
-    _core.check_response_schema(dict(schema))
+    check_schema("args_schema", dict(schema))
     return _plain(schema)
 
 

@@ -444,7 +444,7 @@ class SchemaParameters(JsonParameters):
         """`trusted`: written by this library or checked elsewhere, so it is not compiled here."""
         self.json_schema: JsonObject = json.loads(json.dumps(schema))
         if not trusted:
-            _core.check_response_schema(self.json_schema)
+            check_schema("schema", self.json_schema)
         if self.json_schema.get("type", "object") != "object":
             raise ValueError("the schema of a tool must describe an object: a model calls it with named arguments")
         properties = self.json_schema.get("properties", {})
@@ -465,6 +465,14 @@ class SchemaParameters(JsonParameters):
     def to_json(self, values: Mapping[str, Any]) -> JsonObject:
         plain: JsonObject = json.loads(json.dumps(values, allow_nan=False))
         return plain
+
+
+def check_schema(option: str, schema: JsonObject) -> None:
+    """ValueError that names the option, for what is no JSON Schema or refers to another document."""
+    try:
+        _core.check_response_schema(schema)
+    except ValueError as error:
+        raise ValueError(str(error).replace("response_schema", option, 1)) from None
 
 
 def dotted(location: Any) -> str:

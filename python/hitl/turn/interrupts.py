@@ -118,7 +118,9 @@ class _Interrupt:
         turn = current_turn("interrupt()")
         frame = sys._getframe(1)
         who = read_approvers(approvers)
-        return _ask(turn, payload, type, key, message, response_schema, expires_in, on_expire, metadata, who, frame)
+        rest = response_schema, expires_in, on_expire, metadata, who, frame, (mark := object())
+        asks = _ask(turn, payload, type, key, message, *rest)
+        return turn.unawaited.made(mark, asks, f"interrupt() at {location_of(frame)}")
 
     @overload
     def sync(
@@ -189,7 +191,9 @@ async def _ask(
     metadata: dict[str, Any] | None,
     approvers: tuple[str, ...],
     frame: FrameType,
+    mark: object | None = None,
 ) -> Any:
+    turn.unawaited.begun(mark)
     for name, text in (("type", type), ("key", key), ("message", message)):
         if text is not None and not isinstance(text, str):
             raise TypeError(f"interrupt() {name} must be a str or None, got {_type_name(text)}")

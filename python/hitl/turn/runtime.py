@@ -40,6 +40,7 @@ from hitl.turn.resources import Source, resources_at_work
 from hitl.turn.schedule import OUTSIDE, AwaitedFuture
 from hitl.turn.threads import ThreadCall, job, label
 from hitl.turn.threads import call_blocking as call_blocking
+from hitl.turn.unawaited import Unawaited
 from hitl.turn.waiting import location_of as location_of
 from hitl.turn.watching import TurnWatcher
 
@@ -163,6 +164,7 @@ class Turn:
         self.patches: dict[tuple[str, str], bool] = {}
         """What ``hitl.patched`` said in this turn."""
         self.typed = TypedQuestions(journal or [])
+        self.unawaited = Unawaited()
         self.order = Order(self, port, self.loop, journal or [], code, hold=hold, replay_timeout=replay_timeout)
         # After the order has found that the journal can be read.
         self.usage = usage_of(journal or [])

@@ -178,7 +178,7 @@ async def test_a_call_id_that_comes_back_with_other_arguments_is_an_error() -> N
         (("t", {}), {"description": 5}, TypeError, "description must be a str"),
         (("t", {}), {"allowed_decisions": ["maybe"]}, ValueError, "maybe"),
         (("t", {}), {"args_schema": "x"}, TypeError, "args_schema must be a JSON Schema"),
-        (("t", {}), {"args_schema": {"type": 5}}, ValueError, "Invalid response_schema"),
+        (("t", {}), {"args_schema": {"type": 5}}, ValueError, "Invalid args_schema"),
         (("t", {}), {"expires_in": 0}, ValueError, r"approval\(\) expires_in must be a positive number"),
     ],
 )
