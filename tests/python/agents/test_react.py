@@ -180,6 +180,21 @@ async def test_a_tool_that_cancels_itself_is_a_tool_error() -> None:
     assert errors(result.state) == ["RuntimeError: the tool cancelled itself"]
 
 
+class Speechless(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no words")
+
+
+async def test_an_error_that_cannot_say_what_it_is_is_told_by_its_class_and_ends_no_turn() -> None:
+    @tool
+    def fails() -> None:
+        raise Speechless
+
+    client = ScriptedChatClient([calls({"name": "fails"}), {"content": "ok"}])
+    result = await run_locally(ReActAgent(client=client, tools=[fails]), "go")
+    assert errors(result.state) == ["Speechless: <RuntimeError in Speechless.__str__>"]
+
+
 async def test_a_result_that_cannot_be_stored_is_told_as_json() -> None:
     class Socket:
         def __str__(self) -> str:
