@@ -10,7 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from hitl.cli.output import Failure
-from hitl.cli.text import one_line
+from hitl.cli.text import one_line, plain
 
 
 def console() -> Console:
@@ -34,20 +34,21 @@ def print_table(columns: Sequence[str], rows: Iterable[Sequence[str | Text]], *,
 
 
 def print_fields(fields: Iterable[tuple[str, str | Text]]) -> None:
-    """Names and values, one to a line."""
+    """Names and values, which may hold anything, one to a line."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in fields:
-        grid.add_row(name, value if isinstance(value, Text) else Text(value))
+        grid.add_row(one_line(name), value if isinstance(value, Text) else Text(plain(value)))
     console().print(grid)
 
 
 def print_failure(failure: Failure) -> None:
     errors = Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True)
-    errors.print(Text.assemble(("error", "bold red"), ": ", str(failure)))
+    # Servers, stores and agents have their words in it.
+    errors.print(Text.assemble(("error", "bold red"), ": ", plain(str(failure))))
     errors.print()
-    errors.print(Text.assemble(("hint", "bold cyan"), ": ", failure.hint))
+    errors.print(Text.assemble(("hint", "bold cyan"), ": ", plain(failure.hint)))
 
 
 STATUS_STYLES = {

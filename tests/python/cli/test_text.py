@@ -8,6 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from hitl.cli.output import Failure
+from hitl.cli.tables import print_failure, print_fields
 from hitl.cli.text import Stream, exact, exact_json, one_line, plain
 
 HOSTILE = {
@@ -87,3 +89,16 @@ def test_text_that_only_looks_like_an_endless_sequence_is_let_out() -> None:
     stream = Stream()
     shown = stream.feed("\x1b]0;") + stream.feed("x" * 10_000)
     assert shown == "]0;" + "x" * 10_000
+
+
+def test_fields_and_failures_show_what_others_wrote_and_do_nothing_that_it_says(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    evil = "old\rnew \u202etxt.exe \x1b]0;title\x07\x1b[8mhidden"
+    print_fields([("agent\r", evil)])
+    print_failure(Failure(evil, evil))
+    told = capsys.readouterr()
+    for text in (told.out, told.err):
+        assert "txt.exe" in text
+        for character in ("\r", "\u202e", "\x07", "\x1b]", "\x1b[8m"):
+            assert character not in text
