@@ -78,6 +78,31 @@ def nested_agent(drops: Drops, arguments: dict[str, Any]) -> Any:
     return create_agent(langgraph_runs.says([("ask", {})]), [ask], name="outer")
 
 
+def nested_namesake(drops: Drops, arguments: dict[str, Any]) -> Any:
+    """The same without a name, where the outer one has a tool of that name too, with another default."""
+
+    @langchain_tool
+    def drop(force: bool = True) -> str:
+        """Drop."""
+        drops.append(force)
+        return "dropped"
+
+    review = HumanInTheLoopMiddleware({"drop": True})
+    inner = create_agent(langgraph_runs.says([("drop", arguments)]), [drop], middleware=[review])
+
+    @langchain_tool("drop")
+    def gentle(force: bool = False) -> str:
+        """Drop nothing."""
+        return "kept"
+
+    @langchain_tool
+    async def ask() -> str:
+        """Ask."""
+        return str((await inner.ainvoke({"messages": [("user", "go")]}))["messages"][-1].text)
+
+    return create_agent(langgraph_runs.says([("ask", {})]), [ask, gentle])
+
+
 def openai_agent(drops: Drops, arguments: dict[str, Any]) -> Any:
     @function_tool(strict_mode=False)
     def drop(force: bool = True) -> str:
@@ -87,7 +112,7 @@ def openai_agent(drops: Drops, arguments: dict[str, Any]) -> Any:
     return OpenAIAgent(name="dropper", model=openai_agents_runs.Says([("drop", arguments)]), tools=[drop])
 
 
-AGENTS = [pydantic_ai_agent, langchain_agent, reviewed_agent, nested_agent, openai_agent]
+AGENTS = [pydantic_ai_agent, langchain_agent, reviewed_agent, nested_agent, nested_namesake, openai_agent]
 
 
 @pytest.mark.parametrize("make", AGENTS)
@@ -98,6 +123,13 @@ async def test_what_a_framework_converts_and_fills_in_is_denied_as_what_it_becom
     drops: Drops = []
     await judged(make(drops, arguments))
     assert drops == []
+
+
+async def test_a_person_is_shown_nothing_of_another_tool_that_has_the_name_of_a_nested_agents() -> None:
+    drops: Drops = []
+    _, local = await judged(nested_namesake(drops, {}), rule=None)
+    (asked,) = [each.request for each in local.port.interrupts]
+    assert (asked["payload"]["tool_args"], drops) == ({}, [True])
 
 
 @pytest.mark.parametrize("make", AGENTS)

@@ -23,7 +23,7 @@ from hitl.decisions import DecisionKind
 from hitl.errors import InterruptExpired, ToolRejected
 from hitl.ext.gating import ForeignCall, GateOptions, approve, check_options
 from hitl.ext.langgraph.arguments import args_schema_of, is_run
-from hitl.ext.langgraph.inside import Approvals, own_tool_of, tool_of
+from hitl.ext.langgraph.inside import Approvals, own_tool_of, tool_asked_about
 from hitl.turn.runtime import Turn
 
 logger = logging.getLogger("hitl.ext.langgraph")
@@ -113,7 +113,7 @@ async def _decide_all(turn: Turn, request: dict[str, Any], state: Any, approvals
     waits = []
     for action, call_id in zip(request["action_requests"], _call_ids(request["action_requests"], state), strict=True):
         name = action["name"]
-        tool = tool_of(name)
+        tool = tool_asked_about(name)
         schema = args_schema_of(tool) if tool is not None else None
         call = {"name": name, "args": action["args"], "id": call_id}
         waits.append(_decide(turn, call, allowed[name], action.get("description"), schema or _ANY_OBJECT, approvals))

@@ -76,9 +76,21 @@ def tool_of(name: str) -> Any:
     return tools_var.get({}).get(name)
 
 
+def tool_asked_about(name: str) -> Any:
+    """A tool of the graph that asks about a call of it, the served one or a part of it. None where a tool runs the
+    graph that asks: that may call another tool so."""
+    place = place_var.get()
+    step = None if place is None else place.step
+    while step is not None:
+        if step.kind == "tool":
+            return None
+        step = step.outer
+    return tool_of(name)
+
+
 def own_tool_of(name: str) -> Any:
-    """The same, where it is the served graph that speaks; None in a nested one, which may call another tool so."""
-    return tool_of(name) if agent_name.get() in (None, graph_name_var.get(None)) else None
+    """The same, where it is the served graph itself that speaks."""
+    return tool_asked_about(name) if agent_name.get() in (None, graph_name_var.get(None)) else None
 
 
 # -- calls that a node makes by itself ---------------------------------------------------------------------------------

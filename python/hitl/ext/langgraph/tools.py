@@ -30,6 +30,7 @@ from hitl.ext.langgraph.inside import (
     calling,
     calls_of_node,
     own_calls,
+    tool_of,
 )
 from hitl.ext.langgraph.messages import text_of
 from hitl.ext.langgraph.nodes import until_answered
@@ -224,9 +225,13 @@ async def _ask_rules(turn: Turn, request: ToolCallRequest, call_id: str, *, is_p
 
 
 def _is_judged_otherwise(turn: Turn, request: ToolCallRequest) -> bool:
-    """Whether the rules have seen of an approved call something else than what would run: they knew no schema of it."""
+    """Whether the rules have seen of an approved call something else than what would run: they knew no schema of it, or
+    that of another tool of its name, which the graph that is served has."""
     call = request.tool_call
-    if not turn.may_have_rules or not approvals_of(turn).is_unjudged(call["id"], call["name"], call["args"]):
+    if not turn.may_have_rules:
+        return False
+    is_known = tool_of(call["name"]) is request.tool
+    if is_known and not approvals_of(turn).is_unjudged(call["id"], call["name"], call["args"]):
         return False
     return not runs_as_written(request.tool, request.tool_call["args"])
 
