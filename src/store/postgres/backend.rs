@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::asking::{self, AskedCalls, Replies};
 use super::cells::PostgresCells;
 use super::connection::{Connection, Frame, SqlCall};
-use super::linking::Horizon;
+use super::horizon::{Horizon, InTheWay, has_to_wait};
 use super::pool::{COMMITTING, ConnectionPool};
 use super::writing::CommitCalls;
 use super::{PgAddress, lists, opening, sql, writing};
@@ -43,6 +43,7 @@ pub struct PostgresBackend(Arc<Inner>);
 pub(super) struct Inner {
     pub(super) pool: Arc<ConnectionPool>,
     pub(super) patience: Duration,
+    pub(super) in_the_way: InTheWay,
     /// Whoever links the audit.
     pub(super) linking: tokio::sync::Mutex<()>,
     forms: KeptForms,
@@ -57,7 +58,7 @@ impl PostgresBackend {
     /// # Errors
     /// [`OpenError::Server`].
     pub async fn connect(address: &PgAddress) -> Result<Self, OpenError> {
-        let first = opening::open(address).await?;
+        let first = opening::told(address, opening::open(address)).await?;
         let backend = Self::of(address, first, HORIZON_PATIENCE, true).started(address).await?;
         tokio::spawn(keep_linking(Arc::downgrade(&backend.0)));
         Ok(backend)
@@ -68,7 +69,7 @@ impl PostgresBackend {
     /// # Errors
     /// [`OpenError::Server`].
     pub async fn connect_to_read(address: &PgAddress) -> Result<Self, OpenError> {
-        let first = opening::open_to_read(address).await?;
+        let first = opening::told(address, opening::open_to_read(address)).await?;
         Self::of(address, first, HORIZON_PATIENCE, false).started(address).await
     }
 
@@ -99,8 +100,8 @@ impl PostgresBackend {
 
     fn of(address: &PgAddress, first: Connection, patience: Duration, links: bool) -> Self {
         let pool = Arc::new(ConnectionPool::new(address.clone(), first));
-        let (linking, forms, clock) = Default::default();
-        Self(Arc::new(Inner { pool, patience, linking, forms, clock, links }))
+        let (in_the_way, linking, forms, clock) = Default::default();
+        Self(Arc::new(Inner { pool, patience, in_the_way, linking, forms, clock, links }))
     }
 
     /// Binds the deeds that were told since to the end of the audit: where it ends then.
@@ -194,15 +195,19 @@ impl Inner {
         let is_of_all = |question: &StoreQuestion| {
             matches!(question, StoreQuestion::LastEvent | StoreQuestion::EventsAfter { session: None, .. })
         };
-        let is_held = questions.iter().any(is_of_all);
-        let mut horizon = Horizon::new(self.patience);
+        let is_any_of_all = questions.iter().any(is_of_all);
+        let mut horizon = Horizon::new(&self.in_the_way, self.patience);
         let (slices, mut replies) = loop {
             let AskedCalls { mut calls, slices } = AskedCalls::of(&questions);
-            if is_held {
-                calls.insert(0, SqlCall::new(sql!("events/horizon"), vec![]));
+            if is_any_of_all {
+                calls.splice(0..0, [horizon.call(), SqlCall::new(sql!("events/horizon"), vec![])]);
             }
             let mut replies = Replies::new(self.pool.run(Frame::Snapshot, calls).await?);
-            if !is_held || !horizon.waits(&replies.next()).await? {
+            if !is_any_of_all {
+                break (slices, replies);
+            }
+            let look = replies.next();
+            if !horizon.waits(&look, has_to_wait(&replies.next())?).await? {
                 break (slices, replies);
             }
         };

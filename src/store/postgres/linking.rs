@@ -1,15 +1,13 @@
 //! Events and deeds are numbered by the transaction that they are of, so that nobody has to count. What is numbered below
 //! the oldest transaction that still runs is complete, and its order final; so far the feed tells, and the audit is linked.
 
-use std::time::Duration;
-
-use tokio::time::{Instant, sleep};
 use tokio_postgres::Row;
 
 use super::asking::{Replies, head, params};
 use super::backend::Inner;
 use super::cells::PostgresCells;
 use super::connection::{Frame, SqlCall};
+use super::horizon::{Horizon, has_to_wait};
 use super::sql;
 use crate::domain::audit::{Action, AuditRow, Deed, Head};
 use crate::domain::{Error, InterruptId, SessionId, Timestamp};
@@ -17,53 +15,16 @@ use crate::store::rows::{self, Cells};
 
 /// How many rows are linked at once.
 const LINKED_AT_ONCE: i64 = 1000;
-/// How long somebody who looks again waits at first.
-const FIRST_PAUSE: Duration = Duration::from_millis(1);
-/// How long at most.
-const LONGEST_PAUSE: Duration = Duration::from_millis(50);
-
-/// Waits until the transactions are over that ran when it began, for whoever has to see what was committed by then. Others
-/// that begin meanwhile are not waited for, and nobody is for long: what somebody leaves open must not stop those who read.
-pub(super) struct Horizon {
-    until: Instant,
-    pause: Duration,
-    /// The first transaction that had not begun then.
-    target: Option<i64>,
-}
-
-impl Horizon {
-    pub(super) fn new(patience: Duration) -> Self {
-        Self { until: Instant::now() + patience, pause: FIRST_PAUSE, target: None }
-    }
-
-    /// Whether to look again, after a pause that has passed by then. `rows` are those of a `horizon.sql`.
-    pub(super) async fn waits(&mut self, rows: &[Row]) -> Result<bool, Error> {
-        let is_reached = self.is_reached(rows)?;
-        if !is_reached {
-            sleep(self.pause).await;
-            self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        }
-        Ok(!is_reached)
-    }
-
-    /// Whether all that ran when it began is over, or was waited for long enough.
-    fn is_reached(&mut self, rows: &[Row]) -> Result<bool, Error> {
-        let Some(row) = rows.first() else { return Ok(true) };
-        let mut cells = PostgresCells::new("pg_snapshot", row);
-        let (oldest, next): (i64, i64) = (cells.plain()?, cells.plain()?);
-        let is_held_back: bool = cells.plain()?;
-        let target = *self.target.get_or_insert(next);
-        Ok(!is_held_back || oldest >= target || Instant::now() >= self.until)
-    }
-}
 
 impl Inner {
     /// Waits until the events that are there are complete, as long as [`Horizon`] does.
     pub(super) async fn complete_events(&self) -> Result<(), Error> {
-        let mut horizon = Horizon::new(self.patience);
+        let mut horizon = Horizon::new(&self.in_the_way, self.patience);
         loop {
-            let replies = self.pool.run(Frame::Snapshot, vec![SqlCall::new(sql!("events/horizon"), vec![])]).await?;
-            if !horizon.waits(&Replies::new(replies).next()).await? {
+            let calls = vec![horizon.call(), SqlCall::new(sql!("events/horizon"), vec![])];
+            let mut replies = Replies::new(self.pool.run(Frame::Snapshot, calls).await?);
+            let look = replies.next();
+            if !horizon.waits(&look, has_to_wait(&replies.next())?).await? {
                 return Ok(());
             }
         }
@@ -74,24 +35,26 @@ impl Inner {
     pub(super) async fn link_audit(&self) -> Result<Head, Error> {
         // Those of one server would only come before each other.
         let _turn = self.linking.lock().await;
-        let mut horizon = Horizon::new(self.patience);
+        let mut horizon = Horizon::new(&self.in_the_way, self.patience);
         loop {
             let calls = vec![
+                horizon.call(),
                 SqlCall::new(sql!("audit_chain/head"), vec![]),
                 SqlCall::new(sql!("deeds/unlinked"), params![LINKED_AT_ONCE]),
                 SqlCall::new(sql!("deeds/horizon"), vec![]),
             ];
             let mut replies = Replies::new(self.pool.run(Frame::Snapshot, calls).await?);
+            let look = replies.next();
             let head = head(&mut replies)?;
             let deeds = replies.next();
-            let looked = replies.next();
+            let has_to_wait = has_to_wait(&replies.next())?;
             if deeds.is_empty() {
-                if horizon.waits(&looked).await? {
+                if horizon.waits(&look, has_to_wait).await? {
                     continue;
                 }
                 return Ok(head);
             }
-            let is_last = horizon.is_reached(&looked)? && (deeds.len() as i64) < LINKED_AT_ONCE;
+            let is_last = horizon.is_reached(&look, has_to_wait)? && (deeds.len() as i64) < LINKED_AT_ONCE;
             let LinkedDeeds { head, call, unreadable } = LinkedDeeds::after(head, &deeds);
             if let Some(call) = call {
                 match self.pool.run(Frame::Commit, vec![call]).await {

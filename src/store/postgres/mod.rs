@@ -15,6 +15,7 @@ pub(in crate::store) mod copying;
 mod doorbell;
 mod folding;
 mod graphs;
+mod horizon;
 mod linking;
 mod lists;
 pub mod migrating;

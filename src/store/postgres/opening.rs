@@ -1,5 +1,9 @@
 //! Whether a Postgres can be a store, and the schema in it.
 
+use std::pin::pin;
+use std::time::Duration;
+
+use tokio::time::timeout;
 use tokio_postgres::error::SqlState;
 
 use super::address::PgAddress;
@@ -22,6 +26,23 @@ pub(super) const MIGRATIONS: &[&str] = &[
 pub(super) const NEWEST: i32 = MIGRATIONS.len() as i32;
 /// The oldest release of Postgres that is known to do, as it numbers them.
 const OLDEST_SERVER: i32 = 150_000;
+
+/// How long whoever starts waits for a database before it is said, and how long until it is said again.
+const SAY: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(30)];
+
+/// What `opening` comes to. Where it takes long, by a name that nobody looks up or a machine that does not reply, it is said what
+/// is waited for.
+pub(super) async fn told<T>(address: &PgAddress, opening: impl Future<Output = T>) -> T {
+    let mut opening = pin!(opening);
+    let mut waits = SAY[0];
+    loop {
+        match timeout(waits, &mut opening).await {
+            Ok(opened) => return opened,
+            Err(_) => tracing::warn!(%address, "the database has not answered yet; it is waited for"),
+        }
+        waits = SAY[1];
+    }
+}
 
 /// Connects, and looks whether the server may be trusted with a store: what it says of itself may be another thing for the
 /// next connection, once its settings have changed or another server has taken its place.

@@ -12,7 +12,7 @@ use super::PgAddress;
 use super::asking::params;
 use super::cells::PostgresCells;
 use super::connection::{CallFailure, Connection, Frame, PATIENCE, SqlCall};
-use super::linking::Horizon;
+use super::horizon::{Horizon, InTheWay};
 use super::{opening, sql};
 use crate::domain::Error;
 use crate::store::BoxFuture;
@@ -132,11 +132,12 @@ impl BeatConnection {
         }
         // A transaction that found the row before it went may still commit.
         let until = Instant::now() + LAST_WORDS;
-        let mut horizon = Horizon::new(LAST_WORDS);
+        let in_the_way = InTheWay::default();
+        let mut horizon = Horizon::new(&in_the_way, LAST_WORDS);
         loop {
-            let looked = self.run(Frame::Snapshot, vec![SqlCall::new(sql!("servers/horizon"), vec![])]).await;
+            let looked = self.run(Frame::Snapshot, vec![horizon.call()]).await;
             let waits = match looked {
-                Ok(looked) => horizon.waits(looked.first().map(Vec::as_slice).unwrap_or_default()).await?,
+                Ok(looked) => horizon.waits(looked.first().map(Vec::as_slice).unwrap_or_default(), true).await?,
                 // Nobody says that it is over: then it is given all its time.
                 Err(_) => {
                     sleep(LOOK_AGAIN).await;

@@ -6,11 +6,10 @@ import json
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
-import httpx2
 import pytest
 
 from tests.python.cluster.conftest import AGENT, Serve, begin_step, runs
@@ -266,50 +265,3 @@ def test_three_servers_that_are_killed_and_come_back_lose_and_repeat_nothing(ser
         assert back.wait(session_id)["response"]["content"] == "worked"
         # A step that was under way when its server died runs again, the others' do not.
         assert runs(places[number]) == (1 if number % 3 == 2 else 2), servers[2].lines
-
-
-@contextmanager
-def transaction(database: str) -> Iterator[None]:
-    """One that is open. What is stored meanwhile is in everybody's sight once it is over; a session's own listeners are
-    told at once."""
-    held = "SELECT pg_current_xact_id(), pg_sleep(20)"
-    of_held = "FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%pg_sleep(20)'"
-    with ThreadPoolExecutor(1) as pool:
-        holder = pool.submit(postgres.execute, database, held)
-        eventually(lambda: postgres.execute(database, f"SELECT count(*) {of_held}"), "1")
-        yield
-        postgres.execute(database, f"SELECT pg_terminate_backend(pid) {of_held}")
-        assert holder.exception() is not None
-
-
-def is_told_nothing_again(api: Api, session_id: str, last: str) -> None:
-    """Who comes back after the event `last`, which is the newest."""
-    path = f"/sessions/{session_id}/events"
-    with listen(api, path, after="0") as stream:
-        newest = stream.until(last)[-1]
-    with listen(api, path, after=newest.id, timeout=1) as stream, pytest.raises(httpx2.ReadTimeout):
-        stream.next()
-
-
-def test_who_comes_back_is_told_nothing_again_while_a_transaction_is_open(serve: Serve, database: str) -> None:
-    api = serve().api
-    with transaction(database):
-        session_id = api.create()
-        assert api.send(session_id, "null").status_code == 202
-        eventually(lambda: ok(api.get(f"/sessions/{session_id}"))["status"], "interrupted")
-        is_told_nothing_again(api, session_id, "session.interrupted")
-
-
-def test_who_comes_back_after_a_step_is_not_told_of_it_again_while_a_transaction_is_open(
-    serve: Serve, database: str, place: Path
-) -> None:
-    api = serve(agent="tests.python.cluster.slow_tool_agent:agent").api
-    with transaction(database):
-        session_id = api.create()
-        call = {"name": "work", "args": {"place": str(place)}}
-        assert api.send(session_id, json.dumps([[call]])).status_code == 202
-        eventually(lambda: runs(place), 1)
-        # What the model said is in the journal, and nothing has happened to the session since.
-        is_told_nothing_again(api, session_id, "message.completed")
-    Path(f"{place}.go").touch()
-    assert json.loads(api.wait(session_id)["response"]["content"]) == ["worked"]

@@ -9,6 +9,7 @@ mod copying;
 mod deadlocks;
 mod folding;
 mod grouping;
+mod horizon;
 mod members;
 mod plans;
 mod routing;

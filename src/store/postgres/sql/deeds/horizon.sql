@@ -1,5 +1,3 @@
--- What still runs, and whether anything was committed that has to wait for it.
-SELECT pg_snapshot_xmin(pg_current_snapshot())::text::bigint, pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
-       -- the last one, and not whether there is any, for which all would be looked at
-       coalesce((SELECT max(number) FROM hitl.deeds)
-                >= (SELECT event_base FROM hitl.meta) + (pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 12), false)
+-- Whether anything was committed that has to wait for what still runs: by the last one, and not by whether there is any, for which all
+-- would be looked at.
+SELECT coalesce((SELECT max(number) FROM hitl.deeds) >= current_setting('hitl.horizon')::bigint, false)

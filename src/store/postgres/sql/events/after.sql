@@ -1,3 +1,3 @@
 SELECT number, session, status, interrupt, error FROM hitl.events
-WHERE number > $1 AND number < (SELECT event_base FROM hitl.meta) + (pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 12)
+WHERE number > $1 AND number < current_setting('hitl.horizon')::bigint
 ORDER BY number LIMIT $2

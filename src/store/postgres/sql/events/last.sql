@@ -1,5 +1,5 @@
 SELECT greatest(
     (SELECT coalesce(max(number), 0) FROM hitl.events
-     WHERE number < (SELECT event_base FROM hitl.meta) + (pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 12)),
+     WHERE number < current_setting('hitl.horizon')::bigint),
     (SELECT coalesce(max(event), 0) FROM hitl.journal
-     WHERE event < (SELECT event_base FROM hitl.meta) + (pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 12)))
+     WHERE event < current_setting('hitl.horizon')::bigint))

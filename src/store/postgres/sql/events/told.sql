@@ -2,5 +2,5 @@
 SELECT j.event, j.session, j.turn, j.at, j.entry, j.path, j.kind, j.name, j.location, j.arguments, j.interrupt, j.body
 FROM hitl.journal j
 WHERE j.event > $1 AND j.event > (SELECT events_swept FROM hitl.meta)
-  AND j.event < (SELECT event_base FROM hitl.meta) + (pg_snapshot_xmin(pg_current_snapshot())::text::bigint << 12)
+  AND j.event < current_setting('hitl.horizon')::bigint
 ORDER BY j.event LIMIT $2
