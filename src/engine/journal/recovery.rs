@@ -75,7 +75,7 @@ impl Left {
 
 impl Engine {
     /// Settles what the last server left open. Nothing is started before this returns. What could not be settled is tried again,
-    /// by then beside all else.
+    /// by then beside all else. Also where others share the store: looks find those of this server's agent again, and of no other.
     ///
     /// # Errors
     /// The store's, where it does not even say what was left open.
@@ -146,7 +146,6 @@ impl Engine {
             }
         }
         self.park_all(&waiting, all).await;
-        all.parked += waiting.len();
         all.go_on += rest.len();
         // Nobody has ever had those that were written where no slot was free: they begin.
         let (new, rest): (Vec<Left>, Vec<Left>) = rest.into_iter().partition(|left| left.epoch == NEVER_CLAIMED);
@@ -167,7 +166,10 @@ impl Engine {
         let parked: Vec<_> = waiting.iter().map(park).collect();
         for (left, parked) in waiting.iter().zip(join_all(parked).await) {
             match parked {
-                Ok(Some(wake_at)) => wake_at.into_iter().for_each(|at| self.journal.alarm.set(at)),
+                Ok(Some(wake_at)) => {
+                    all.parked += 1;
+                    wake_at.into_iter().for_each(|at| self.journal.alarm.set(at));
+                }
                 // It was answered, claimed or ended meanwhile: it is read again.
                 Ok(None) => all.failed.push(left.orphan),
                 Err(why) => all.failed.extend(self.try_again(left.orphan, &why).await),

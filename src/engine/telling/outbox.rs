@@ -170,6 +170,7 @@ impl Notifier {
         loop {
             // A place that becomes free rings.
             let open = self.outbox.places().open();
+            // However much is due, the store need not look through it.
             if open.are_none() {
                 return Ok(None);
             }

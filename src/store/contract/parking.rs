@@ -274,6 +274,8 @@ async fn turns_that_nobody_has_are_told_as_they_stand(it: Fixture) {
         let read = left(vec![orphan(1, Some(0)), orphan(2, Some(0))]).await;
         let cannot = |read: &(OrphanedTurn, Result<Said, Error>)| matches!(read.1, Err(Error::Unreadable(_)));
         assert!(read.len() == 2 && read.iter().all(cannot), "{read:?}");
+        let claimed = left(vec![orphan(4, Some(0))]).await;
+        assert!(claimed.is_empty(), "somebody else's, whether or not it can be read: {claimed:?}");
     }
 }
 

@@ -103,15 +103,17 @@ impl Upkeep for PostgresBackend {
         Box::pin(async move {
             let replies = pool.run(Frame::Snapshot, vec![SqlCall::new(sql!("turns/left"), params![ids])]).await?;
             let found = replies.iter().flatten().map(|row| {
-                let turn = TurnId(PostgresCells::new("turns", row).uuid()?);
-                Ok((turn, left_turn(row)))
+                let mut cells = PostgresCells::new("turns", row);
+                let turn = TurnId(cells.uuid()?);
+                // It is known of one that cannot be read, too, as far as it can be.
+                Ok((turn, (cells.number().ok(), left_turn(row))))
             });
-            let mut found: HashMap<TurnId, Result<LeftTurn, Error>> = found.collect::<Result<_, Error>>()?;
+            let mut found: HashMap<TurnId, (Option<u64>, _)> = found.collect::<Result<_, Error>>()?;
             let mut left = Vec::with_capacity(found.len());
             for orphan in orphans {
-                let Some(read) = found.remove(&orphan.turn) else { continue };
-                let is_other = |turn: &LeftTurn| orphan.epoch.is_some_and(|epoch| epoch != turn.epoch);
-                if !read.as_ref().is_ok_and(is_other) {
+                let Some((epoch, read)) = found.remove(&orphan.turn) else { continue };
+                let is_other = orphan.epoch.zip(epoch).is_some_and(|(before, now)| before != now);
+                if !is_other {
                     left.push((orphan, read));
                 }
             }

@@ -1,6 +1,6 @@
 //! Who may be sent to: places for all notices that are sent at once, shared so that receivers that hang leave some to others.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 
 use crate::store::upkeep::Receivers;
 
@@ -22,9 +22,19 @@ pub struct ReceiverPlaces {
     own: HashSet<String>,
     /// How many notices are being sent to an origin.
     under_way: HashMap<String, usize>,
-    /// Those that let their last try run out of time: one notice at a time finds out whether they still do. The one that has
-    /// been for longest is first.
-    silent: VecDeque<String>,
+    /// Those that let their last try run out of time, by when that was: one notice at a time finds out whether they still do.
+    silent: HashMap<String, u64>,
+    /// How many tries have come to an end.
+    tries: u64,
+}
+
+/// How many places are taken.
+#[derive(Clone, Copy)]
+struct TakenPlaces {
+    /// By notices to origins that the operator has not named.
+    clients: usize,
+    /// By those of them to silent ones.
+    silent: usize,
 }
 
 impl ReceiverPlaces {
@@ -35,16 +45,17 @@ impl ReceiverPlaces {
 
     /// Whose notices there is a place for.
     pub fn open(&self) -> Receivers {
-        if self.to_clients() >= TO_CLIENTS {
-            return Receivers::Only(self.own.iter().filter(|origin| self.is_free(origin)).cloned().collect());
+        let taken = self.taken();
+        if taken.clients >= TO_CLIENTS {
+            return Receivers::Only(self.own.iter().filter(|origin| self.is_free(origin, taken)).cloned().collect());
         }
-        let known: HashSet<&String> = self.under_way.keys().chain(&self.silent).collect();
-        Receivers::AllBut(known.into_iter().filter(|origin| !self.is_free(origin)).cloned().collect())
+        let known: HashSet<&String> = self.under_way.keys().chain(self.silent.keys()).collect();
+        Receivers::AllBut(known.into_iter().filter(|origin| !self.is_free(origin, taken)).cloned().collect())
     }
 
     /// Takes a place for a notice to `origin`, where there is one.
     pub fn take_free(&mut self, origin: &str) -> bool {
-        let is_free = self.is_free(origin);
+        let is_free = self.is_free(origin, self.taken());
         if is_free {
             self.take(origin);
         }
@@ -68,39 +79,39 @@ impl ReceiverPlaces {
 
     /// A try at `origin` has come to an end: whether it ran out of time.
     pub fn heard_of(&mut self, origin: &str, is_silent: bool) {
-        self.silent.retain(|silent| silent != origin);
-        if is_silent {
-            self.silent.push_back(origin.to_owned());
-            if self.silent.len() > REMEMBERED {
-                self.silent.pop_front();
-            }
+        self.tries += 1;
+        if !is_silent {
+            self.silent.remove(origin);
+            return;
+        }
+        self.silent.insert(origin.to_owned(), self.tries);
+        if self.silent.len() > REMEMBERED
+            && let Some(first) = self.silent.iter().min_by_key(|known| *known.1).map(|known| known.0.clone())
+        {
+            self.silent.remove(&first);
         }
     }
 
-    fn is_free(&self, origin: &str) -> bool {
+    fn is_free(&self, origin: &str, taken: TakenPlaces) -> bool {
         let is_own = self.own.contains(origin);
-        if !is_own && self.to_clients() >= TO_CLIENTS {
+        if !is_own && taken.clients >= TO_CLIENTS {
             return false;
         }
         let count = self.under_way.get(origin).copied().unwrap_or_default();
-        if self.is_silent(origin) {
-            count == 0 && (is_own || self.to_silent() < TO_SILENT)
-        } else {
-            count < TO_ONE_ORIGIN
-        }
+        if self.is_silent(origin) { count == 0 && (is_own || taken.silent < TO_SILENT) } else { count < TO_ONE_ORIGIN }
     }
 
     fn is_silent(&self, origin: &str) -> bool {
-        self.silent.iter().any(|silent| silent == origin)
+        self.silent.contains_key(origin)
     }
 
-    fn to_clients(&self) -> usize {
-        self.under_way.iter().filter(|(origin, _)| !self.own.contains(*origin)).map(|(_, count)| count).sum()
-    }
-
-    fn to_silent(&self) -> usize {
-        let silent = self.silent.iter().filter(|origin| !self.own.contains(*origin));
-        silent.filter_map(|origin| self.under_way.get(origin)).sum()
+    fn taken(&self) -> TakenPlaces {
+        let mut taken = TakenPlaces { clients: 0, silent: 0 };
+        for (origin, count) in self.under_way.iter().filter(|(origin, _)| !self.own.contains(*origin)) {
+            taken.clients += count;
+            taken.silent += if self.is_silent(origin) { *count } else { 0 };
+        }
+        taken
     }
 }
 
