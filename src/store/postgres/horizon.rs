@@ -71,6 +71,8 @@ pub(super) struct Horizon<'w> {
     pause: Duration,
     /// The first transaction that had not begun then.
     target: Option<i64>,
+    /// Whether whoever waits goes by all of them, ours or not.
+    is_of_all: bool,
     /// Whether the last look was one at whose they are.
     looks_whose: bool,
     /// Whether the last look allows for such a one.
@@ -81,7 +83,13 @@ impl<'w> Horizon<'w> {
     pub(super) fn new(in_the_way: &'w InTheWay, patience: Duration) -> Self {
         let looks_whose = in_the_way.are_foreign.load(Ordering::Relaxed);
         let until = Instant::now() + patience;
-        Self { in_the_way, until, pause: FIRST_PAUSE, target: None, looks_whose, may_look_whose: looks_whose }
+        let may_look_whose = looks_whose;
+        Self { in_the_way, until, pause: FIRST_PAUSE, target: None, is_of_all: false, looks_whose, may_look_whose }
+    }
+
+    /// One that waits for all of them, ours or not.
+    pub(super) fn of_all(in_the_way: &'w InTheWay, patience: Duration) -> Self {
+        Self { is_of_all: true, looks_whose: false, may_look_whose: false, ..Self::new(in_the_way, patience) }
     }
 
     /// The first call of a look. The statements that follow it in its transaction find in `hitl.horizon` below which number
@@ -108,7 +116,7 @@ impl<'w> Horizon<'w> {
         let mut cells = PostgresCells::new("pg_snapshot", row);
         let (oldest, next): (i64, i64) = (cells.plain()?, cells.plain()?);
         let (goes_on, process): (bool, Option<i64>) = (cells.plain()?, cells.plain()?);
-        self.may_look_whose = self.looks_whose || goes_on;
+        self.may_look_whose = !self.is_of_all && (self.looks_whose || goes_on);
         if self.looks_whose {
             self.in_the_way.are_foreign.store(goes_on, Ordering::Relaxed);
         }
@@ -119,7 +127,9 @@ impl<'w> Horizon<'w> {
         if Instant::now() < self.until {
             return Ok(false);
         }
-        self.in_the_way.waited_behind(oldest, process);
+        if !self.is_of_all {
+            self.in_the_way.waited_behind(oldest, process);
+        }
         Ok(true)
     }
 }

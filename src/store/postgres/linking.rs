@@ -17,9 +17,10 @@ use crate::store::rows::{self, Cells};
 const LINKED_AT_ONCE: i64 = 1000;
 
 impl Inner {
-    /// Waits until the events that are there are complete, as long as [`Horizon`] does.
+    /// Waits until the events that are there are complete for everybody who reads, as long as [`Horizon`] does: what is swept
+    /// must not be what another server, which has not looked whose transactions are open, is told up to.
     pub(super) async fn complete_events(&self) -> Result<(), Error> {
-        let mut horizon = Horizon::new(&self.in_the_way, self.patience);
+        let mut horizon = Horizon::of_all(&self.in_the_way, self.patience);
         loop {
             let calls = vec![horizon.call(), SqlCall::new(sql!("events/horizon"), vec![])];
             let mut replies = Replies::new(self.pool.run(Frame::Snapshot, calls).await?);
