@@ -71,7 +71,8 @@ impl Predicate {
     /// Whether it is true of a call.
     ///
     /// # Errors
-    /// Why it cannot tell: an argument is missing or of another type, the arguments are too large, or it is no yes or no.
+    /// Why it cannot tell: an argument is missing, or of a type that an operator or a function does not take (`==` takes any), the
+    /// arguments are too large, or it is no yes or no.
     pub fn is_met(&self, scope: &ExpressionVariables) -> Result<bool, String> {
         apart::takes_its_time();
         let most = MAX_ARGS / self.times;
