@@ -2,6 +2,7 @@
 
 mod config;
 mod descriptors;
+pub mod log_lines;
 mod no_workers;
 mod presence;
 mod start_error;

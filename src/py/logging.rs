@@ -4,9 +4,11 @@ use std::io;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt;
+use tracing::level_filters::LevelFilter;
 use tracing_subscriber::util::SubscriberInitExt;
+
+use crate::domain::text::WrittenOut;
+use crate::serve::log_lines;
 
 /// Adds the function to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -24,13 +26,11 @@ fn init_logging(level: &str, format: &str) -> PyResult<bool> {
         "error" => LevelFilter::ERROR,
         other => return Err(PyValueError::new_err(format!("unknown log level {other:?}"))),
     };
-    // Other crates' details help nobody who runs a server, and may hold what must not be logged.
-    let targets = Targets::new().with_target("hitl", level).with_default(LevelFilter::WARN.min(level));
-    let registry = tracing_subscriber::registry().with(targets);
-    let started = match format {
-        "human" => registry.with(tracing_subscriber::fmt::layer().with_writer(io::stderr).compact()).try_init(),
-        "json" => registry.with(tracing_subscriber::fmt::layer().with_writer(io::stderr).json()).try_init(),
+    let format = match format {
+        "human" => WrittenOut::ForPeople,
+        "json" => WrittenOut::ForJson,
         other => return Err(PyValueError::new_err(format!("unknown log format {other:?}"))),
     };
+    let started = log_lines::subscriber(level, format, io::stderr).try_init();
     Ok(started.is_ok())
 }
