@@ -10,6 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::auth::Gate;
 use super::body::Limits;
+use super::budget::{Budget, RequestBytes};
 use super::error::ServerError;
 use super::hosts::Hosts;
 use super::limits::Buckets;
@@ -32,6 +33,8 @@ pub struct App {
     pub at_work: Permits<Asking>,
     /// How many of them are long polls and event streams: who waits for much can still answer.
     pub waiting: Permits<Asking>,
+    /// How many bytes of them are in memory.
+    pub bodies: Arc<Budget<Asking>>,
     /// By which names.
     pub hosts: Hosts,
     /// Counts and durations of requests.
@@ -72,6 +75,24 @@ impl<S: Send + Sync> FromRequestParts<S> for Asking {
 /// A handler's view of [`App`].
 pub type Shared = axum::extract::State<Arc<App>>;
 
+/// What one request has of the bytes that all requests may have in memory.
+#[derive(Clone)]
+pub struct BodyBytes(pub RequestBytes<Asking>);
+
+impl<S: Send + Sync> FromRequestParts<S> for BodyBytes {
+    type Rejection = ServerError;
+
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, ServerError> {
+        let nobody = || crate::domain::Error::Internal("a route releases a body that nobody counts".to_owned());
+        parts.extensions.get::<Self>().cloned().ok_or_else(|| nobody().into())
+    }
+}
+
+/// How many of the longest bodies are in memory at once, and how many bytes at least. Read, a body may take thirty times as
+/// much.
+const BODIES: usize = 64;
+const LEAST_BODIES: usize = 64 * 1024 * 1024;
+
 /// How much larger than its value the body of an answer may be.
 const ENVELOPE: usize = 64 * 1024;
 
@@ -83,6 +104,7 @@ impl App {
             rates: settings.rate_limit.map(|rate| Buckets::new(rate.max(1.0), rate)),
             at_work: Permits::new(settings.max_requests_per_key),
             waiting: Permits::new(settings.max_requests_per_key / 4 * 3),
+            bodies: Budget::new(settings.max_body.saturating_mul(BODIES).max(LEAST_BODIES)),
             hosts: Hosts::new(bound, &settings.allowed_hosts),
             telemetry: Telemetry::new(documented.paths.iter().map(String::as_str)),
             stopping: CancellationToken::new(),

@@ -10,6 +10,7 @@ use bytes::{Bytes, BytesMut};
 use http_body_util::BodyExt;
 use serde_json::Value;
 
+use super::budget::Exhausted;
 use super::error::ServerError;
 use crate::domain::json;
 
@@ -35,7 +36,7 @@ const DRAIN_FACTOR: usize = 16;
 ///
 /// # Errors
 /// [`ServerError::BodyTooLarge`], [`ServerError::RequestTimeout`], [`ServerError::UnsupportedMediaType`],
-/// [`ServerError::Unauthorized`] where its key was revoked while it came, and
+/// [`ServerError::Unauthorized`] where its key was revoked while it came, [`ServerError::TooMuchAtOnce`], and
 /// what [`json::read`] refuses, with a `loc` that begins with `"body"`.
 pub async fn read_json(headers: &HeaderMap, body: Body, limits: Limits) -> Result<Option<Value>, ServerError> {
     let bytes = match tokio::time::timeout(limits.time, collect(body, limits.size)).await {
@@ -72,6 +73,9 @@ fn broken(error: axum::Error) -> ServerError {
     let error = error.into_inner();
     if error.is::<Over>() {
         return ServerError::Unauthorized;
+    }
+    if let Some(Exhausted(most)) = error.downcast_ref() {
+        return ServerError::TooMuchAtOnce(*most);
     }
     invalid_at_body("incomplete", format!("the body broke off: {error}"))
 }

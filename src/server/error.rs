@@ -45,6 +45,9 @@ pub enum ServerError {
     /// The same for long polls and event streams.
     #[error("{0} long polls and event streams of this client are open, as many as there may be")]
     TooManyWaiting(usize),
+    /// Requests have as many bytes in memory as they may have: so many, of one client or of all.
+    #[error("The bodies of requests that are at work have {0} bytes, as many as they may")]
+    TooMuchAtOnce(usize),
     /// The store is another server's.
     #[error("A run has the store; this server stands by until it is over")]
     StandingBy,
@@ -102,6 +105,7 @@ impl ServerError {
             Self::AddressLimited(_) => &catalogue::ADDRESS_LIMITED,
             Self::TooManyAtOnce(_) => &catalogue::TOO_MANY_AT_ONCE,
             Self::TooManyWaiting(_) => &catalogue::TOO_MANY_WAITING,
+            Self::TooMuchAtOnce(_) => &catalogue::TOO_MUCH_AT_ONCE,
             Self::StandingBy => &catalogue::STANDING_BY,
             Self::ForeignHost(_) => &catalogue::FOREIGN_HOST,
             Self::ForeignOrigin(_) => &catalogue::FOREIGN_ORIGIN,

@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
 
 use super::access::{Need, need};
-use super::app::{App, Asking};
+use super::app::{App, Asking, BodyBytes};
 use super::auth::Peer;
 use super::error::ServerError;
 use super::limits::network;
@@ -30,6 +30,8 @@ pub async fn admit(State(app): State<Arc<App>>, mut request: Request, next: Next
     let route = route.as_ref().map(MatchedPath::as_str);
     let mut response = match check(&app, route, &mut request) {
         Ok(place) => {
+            // What was read of the body is there for as long as the handler is.
+            let (place, _counted) = place.unzip();
             let response = match AssertUnwindSafe(next.run(request)).catch_unwind().await {
                 Ok(response) => response,
                 Err(panic) => {
@@ -57,8 +59,12 @@ pub async fn admit(State(app): State<Arc<App>>, mut request: Request, next: Next
 }
 
 /// First whether the request is meant for us, then who sent it, and last whether that one may. With its sender's place
-/// among those whose requests are at work; a request that asks for nothing needs none.
-fn check(app: &Arc<App>, route: Option<&str>, request: &mut Request) -> Result<Option<Permit<Asking>>, ServerError> {
+/// among those whose requests are at work, and what it has of the bytes of all; a request that asks for nothing needs none.
+fn check(
+    app: &Arc<App>,
+    route: Option<&str>,
+    request: &mut Request,
+) -> Result<Option<(Permit<Asking>, BodyBytes)>, ServerError> {
     check_encoding(request.headers())?;
     app.hosts.check(request.uri(), request.headers())?;
     let length = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
@@ -81,14 +87,16 @@ fn check(app: &Arc<App>, route: Option<&str>, request: &mut Request) -> Result<O
         return Err(Error::MissingScope(scope).into());
     }
     let place = app.at_work.take(asking.clone()).ok_or(ServerError::TooManyAtOnce(app.at_work.most()))?;
-    request.extensions_mut().insert(asking);
+    request.extensions_mut().insert(asking.clone());
     request.extensions_mut().insert(actor);
     request.extensions_mut().insert(pass);
+    let counted = BodyBytes(app.bodies.count_for(asking));
     if !request.body().is_end_stream() {
         let body = std::mem::take(request.body_mut());
-        *request.body_mut() = Body::new(Admitted { body, app: Arc::clone(app), pass });
+        *request.body_mut() = Body::new(Admitted { body, app: Arc::clone(app), pass, counted: counted.clone() });
     }
-    Ok(Some(place))
+    request.extensions_mut().insert(counted.clone());
+    Ok(Some((place, counted)))
 }
 
 /// What the parser takes for chunks may have been compressed besides; who reads it otherwise sees another body.

@@ -8,6 +8,7 @@ mod app;
 mod audit;
 mod auth;
 mod body;
+mod budget;
 pub mod catalogue;
 mod connections;
 mod docs;

@@ -1,4 +1,4 @@
-//! The body of a request that has been let in: it may arrive slowly, and its key may be revoked meanwhile.
+//! The body of a request that has been let in: it may arrive slowly, its key may be revoked meanwhile, and it is counted.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use axum::body::{Body, HttpBody};
 use bytes::Bytes;
 use hyper::body::{Frame, SizeHint};
 
-use super::app::App;
+use super::app::{App, BodyBytes};
 use super::auth::Pass;
 use super::body::Over;
 
@@ -21,6 +21,8 @@ pub struct Admitted {
     pub app: Arc<App>,
     /// With what it was let in.
     pub pass: Pass,
+    /// What it has of the bytes that all requests may have in memory.
+    pub counted: BodyBytes,
 }
 
 impl HttpBody for Admitted {
@@ -34,6 +36,10 @@ impl HttpBody for Admitted {
         match Pin::new(&mut self.body).poll_frame(context) {
             Poll::Ready(None) if self.app.gate.check(&self.app.engine, self.pass).is_err() => {
                 Poll::Ready(Some(Err(Over.into())))
+            }
+            Poll::Ready(Some(Ok(frame))) => {
+                let bytes = frame.data_ref().map_or(0, Bytes::len);
+                Poll::Ready(Some(self.counted.0.add(bytes).map(|()| frame).map_err(BoxError::from)))
             }
             Poll::Ready(frame) => Poll::Ready(frame.map(|frame| frame.map_err(axum::Error::into_inner))),
             Poll::Pending => Poll::Pending,

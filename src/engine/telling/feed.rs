@@ -7,21 +7,26 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde_json::Value;
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::event::{EventView, NumberedEvent};
-use crate::domain::{Error, SessionId};
+use crate::domain::{Error, JsonObject, SessionId};
 use crate::engine::alarm::STORE_PAUSE;
 use crate::engine::telling::view::{FeedItem, Subscription};
 use crate::store::{Store, StoreExt};
 
 /// How many events a listener may be behind before it reads on from the store.
 const LAG: usize = 1024;
-/// How many events wait inside one subscription.
-const WINDOW: usize = 64;
+/// How many events wait inside one subscription. Whoever reads nothing has them in memory, and they may be long.
+const WINDOW: usize = 8;
 /// How many events are read at once.
 const BATCH: usize = 256;
+/// How many events one listener that is behind reads first; after that as many as are about [`PORTION`] bytes.
+const FIRST: usize = 8;
+/// How many bytes of events one listener that is behind has read ahead: there may be thousands of listeners.
+const PORTION: usize = 256 * 1024;
 
 /// How often it is looked for an event that is on disk and cannot be told yet, before it is left to the next one.
 const LOOKS: u32 = 40;
@@ -334,6 +339,26 @@ async fn events(
     store.query(move |reader| reader.events_after(after, session, most)).await
 }
 
+/// How many events to read after these: as many as are a portion, if the longest of these is like the next.
+fn next_batch(events: &[NumberedEvent]) -> usize {
+    let longest = events.iter().map(|event| written_size(&event.event.data)).max().unwrap_or_default();
+    (PORTION / longest.max(1)).clamp(1, BATCH)
+}
+
+/// About how long an event's data is as JSON.
+fn written_size(data: &JsonObject) -> usize {
+    data.iter().map(|(name, value)| name.len() + size_of_value(value)).sum()
+}
+
+fn size_of_value(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(|item| 1 + size_of_value(item)).sum(),
+        Value::Object(members) => written_size(members),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+    }
+}
+
 struct Subscriber {
     store: Arc<dyn Store>,
     news: mpsc::UnboundedSender<FeedUpdate>,
@@ -375,11 +400,13 @@ impl Subscriber {
     }
 
     async fn catch_up(&mut self) -> bool {
+        let mut batch = FIRST;
         loop {
-            let Ok(events) = read(&self.store, self.cursor, self.session).await else { return false };
+            let Ok(events) = events(&self.store, self.cursor, self.session, batch).await else { return false };
             if events.is_empty() {
                 return true;
             }
+            batch = next_batch(&events);
             for event in events {
                 if !self.tell_stored(Arc::new(event)).await {
                     return false;
@@ -418,6 +445,19 @@ mod tests {
     use super::*;
     use crate::store::about::About;
     use crate::store::contract::fixture::{Fixture, at, event, session_id};
+
+    #[test]
+    fn of_long_events_few_are_read_at_once_and_of_short_ones_many() {
+        let long = |length: usize| {
+            let data = serde_json::json!({"result": {"text": ["x".repeat(length)]}});
+            let data = data.as_object().unwrap().clone();
+            let event = EventView { name: "tool.finished".to_owned(), session_id: session_id(1), data };
+            NumberedEvent { number: 1, event }
+        };
+        assert_eq!(next_batch(&[long(1)]), BATCH);
+        assert_eq!(next_batch(&[long(1), long(PORTION / 4)]), 3);
+        assert_eq!(next_batch(&[long(PORTION * 2)]), 1);
+    }
 
     #[test]
     fn nobody_is_woken_for_events_that_nobody_hears() {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import socket
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ import pytest
 
 from tests.python.support.agents import BAD_PAYLOADS, LARGEST_PAYLOAD, payload_of
 from tests.python.support.api import Api, ok, problem, result
+from tests.python.support.waiting import eventually
 
 if TYPE_CHECKING:
     from tests.python.http.conftest import Serve
@@ -45,6 +47,30 @@ class TestBodies:
         path = f"/sessions/{api.create()}/messages"
         problem(api.http.post(path, content=body_of(1001), headers=self.HEADERS), 413)
         assert api.http.post(path, content=body_of(1000), headers=self.HEADERS).status_code == 202
+
+    def test_many_long_ones_are_not_in_memory_at_once(self, serve: Serve) -> None:
+        api = serve().api
+        path = f"/sessions/{api.create()}/messages"
+        head = (
+            f"POST {path} HTTP/1.1\r\nHost: {api.http.base_url.host}\r\nContent-Type: application/json\r\n"
+            f"Content-Length: {MEBIBYTE}\r\n\r\n"
+        )
+        address = (api.http.base_url.host, api.http.base_url.port)
+        with contextlib.ExitStack() as stack:
+            # All but the end of each: a client may have 32 MiB in memory, without the first 16 KiB of each.
+            started = [stack.enter_context(socket.create_connection(address)) for _ in range(34)]
+            for each in started:
+                each.sendall(head.encode() + body_of(MEBIBYTE)[:-1])
+            refused, _, _ = select.select(started, [], [], 100)
+            assert refused
+            answer = refused[0].recv(65_536).decode()
+            assert answer.startswith("HTTP/1.1 503 ")
+            assert "too_much_at_once" in answer
+            assert "retry-after: 1" in answer
+            # Whoever sends little is not in the way of that.
+            assert api.run(api.create(), "echo", 1)["status"] == "idle"
+        # What was given up is given back.
+        eventually(lambda: api.http.post(path, content=body_of(MEBIBYTE), headers=self.HEADERS).status_code, 202)
 
     def test_nesting_is_bounded(self, api: Api) -> None:
         session_id, interrupt_id = api.ask({"type": "question"})

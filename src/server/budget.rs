@@ -1,0 +1,146 @@
+//! How many bytes of requests are in memory at once: each may be long, and there may be thousands.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// Bytes of a request that are not counted: answers and most messages come in whatever others send.
+pub const FREE: usize = 16 * 1024;
+
+/// The bytes that all may have in memory; one client half of them.
+pub struct Budget<K> {
+    most: usize,
+    spent: Mutex<Spent<K>>,
+}
+
+struct Spent<K> {
+    all: usize,
+    by_client: HashMap<K, usize>,
+}
+
+/// There are as many bytes as there may be: so many.
+#[derive(Debug, thiserror::Error)]
+#[error("requests that are at work have {0} bytes, as many as they may")]
+pub struct Exhausted(pub usize);
+
+/// What one request has of the budget, until it is released or forgotten by everybody.
+pub struct RequestBytes<K: Eq + Hash + Clone>(Arc<RequestCounter<K>>);
+
+struct RequestCounter<K: Eq + Hash + Clone> {
+    budget: Arc<Budget<K>>,
+    who: K,
+    /// How many bytes have come, the free ones too.
+    bytes: Mutex<usize>,
+}
+
+impl<K: Eq + Hash + Clone> Budget<K> {
+    /// `most` bytes.
+    pub fn new(most: usize) -> Arc<Self> {
+        Arc::new(Self { most, spent: Mutex::new(Spent { all: 0, by_client: HashMap::new() }) })
+    }
+
+    /// For a request of `who`, which has nothing of it yet.
+    pub fn count_for(self: &Arc<Self>, who: K) -> RequestBytes<K> {
+        RequestBytes(Arc::new(RequestCounter { budget: Arc::clone(self), who, bytes: Mutex::new(0) }))
+    }
+
+    fn take(&self, who: &K, bytes: usize) -> Result<(), Exhausted> {
+        let mut taken = lock(&self.spent);
+        let share = self.most / 2;
+        let of_client = taken.by_client.get(who).copied().unwrap_or_default().saturating_add(bytes);
+        let of_all = taken.all.saturating_add(bytes);
+        if of_client > share {
+            return Err(Exhausted(share));
+        }
+        if of_all > self.most {
+            return Err(Exhausted(self.most));
+        }
+        taken.all = of_all;
+        taken.by_client.insert(who.clone(), of_client);
+        Ok(())
+    }
+
+    fn give_back(&self, who: &K, bytes: usize) {
+        let mut taken = lock(&self.spent);
+        taken.all = taken.all.saturating_sub(bytes);
+        let Some(of_client) = taken.by_client.get_mut(who) else { return };
+        *of_client = of_client.saturating_sub(bytes);
+        // Who has nothing takes no memory.
+        if *of_client == 0 {
+            taken.by_client.remove(who);
+        }
+    }
+}
+
+impl<K: Eq + Hash + Clone> RequestBytes<K> {
+    /// So many bytes more of the request have come.
+    ///
+    /// # Errors
+    /// [`Exhausted`].
+    pub fn add(&self, bytes: usize) -> Result<(), Exhausted> {
+        let mut had = lock(&self.0.bytes);
+        let has = had.saturating_add(bytes);
+        let more = counted(has).saturating_sub(counted(*had));
+        if more > 0 {
+            self.0.budget.take(&self.0.who, more)?;
+        }
+        *had = has;
+        Ok(())
+    }
+
+    /// What came is not in memory any more, although the request goes on: it waits for something.
+    pub fn release(&self) {
+        let bytes = std::mem::take(&mut *lock(&self.0.bytes));
+        if counted(bytes) > 0 {
+            self.0.budget.give_back(&self.0.who, counted(bytes));
+        }
+    }
+}
+
+impl<K: Eq + Hash + Clone> Clone for RequestBytes<K> {
+    fn clone(&self) -> Self {
+        Self(Arc::clone(&self.0))
+    }
+}
+
+impl<K: Eq + Hash + Clone> Drop for RequestCounter<K> {
+    fn drop(&mut self) {
+        let bytes = counted(*lock(&self.bytes));
+        if bytes > 0 {
+            self.budget.give_back(&self.who, bytes);
+        }
+    }
+}
+
+/// How many of so many bytes are counted.
+fn counted(bytes: usize) -> usize {
+    bytes.saturating_sub(FREE)
+}
+
+fn lock<T>(guarded: &Mutex<T>) -> MutexGuard<'_, T> {
+    // A panic leaves counts that are a little off at worst.
+    guarded.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_client_has_half_and_what_is_given_back_is_there_for_the_next() {
+        let budget = Budget::new(100);
+        let (first, second) = (budget.count_for("ada"), budget.count_for("ada"));
+        assert!(first.add(FREE + 30).is_ok());
+        assert!(second.add(FREE).is_ok() && second.add(20).is_ok());
+        assert!(matches!(second.add(1), Err(Exhausted(50))));
+        let (of_bob, of_cyd) = (budget.count_for("bob"), budget.count_for("cyd"));
+        assert!(of_bob.add(FREE + 45).is_ok(), "others have theirs");
+        assert!(matches!(of_cyd.add(FREE + 6), Err(Exhausted(100))), "as far as there is any");
+        assert!(of_cyd.add(FREE).is_ok(), "what is short comes in all the same");
+        first.release();
+        assert!(second.add(30).is_ok());
+        drop((first, second, of_bob, of_cyd));
+        let left = lock(&budget.spent);
+        assert!(left.all == 0 && left.by_client.is_empty(), "{}", left.all);
+    }
+}
