@@ -2,7 +2,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Serialize, Serializer};
 use serde_json::Value;
 use unicode_general_category::{GeneralCategory, get_general_category};
 use url::Url;
@@ -210,6 +211,70 @@ impl ChatMessage {
             Ok(other) => other,
             Err(_) => Value::Null,
         }
+    }
+}
+
+/// A message without its null members: most of them are null in most messages, and a state has many messages.
+#[derive(Debug, Clone, Copy)]
+pub struct Lean<'a>(pub &'a ChatMessage);
+
+impl Serialize for Lean<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        // Every member by name: one that is added to the type is missed here by the compiler.
+        let ChatMessage {
+            role,
+            content,
+            reasoning,
+            reasoning_details,
+            tool_calls,
+            tool_call_id,
+            name,
+            base64_image,
+            attachments,
+            user_params,
+        } = self.0;
+        map.serialize_entry("role", role)?;
+        entry(&mut map, "content", content.as_ref())?;
+        entry(&mut map, "reasoning", reasoning.as_ref())?;
+        entry(&mut map, "reasoning_details", reasoning_details.as_ref())?;
+        entry(&mut map, "tool_calls", tool_calls.as_ref())?;
+        entry(&mut map, "tool_call_id", tool_call_id.as_ref())?;
+        entry(&mut map, "name", name.as_ref())?;
+        entry(&mut map, "base64_image", base64_image.as_ref())?;
+        entry(&mut map, "attachments", attachments.as_ref())?;
+        entry(&mut map, "user_params", user_params.as_ref())?;
+        map.end()
+    }
+}
+
+fn entry<M: SerializeMap>(map: &mut M, name: &str, value: Option<&impl Serialize>) -> Result<(), M::Error> {
+    match value {
+        Some(value) => map.serialize_entry(name, value),
+        None => Ok(()),
+    }
+}
+
+/// What a session is to remember after a turn, by what it remembered before: a conversation grows at its end, and what is
+/// long is not to be said again each time.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct NextState {
+    /// How many messages stay as they are, from the first on.
+    pub kept: usize,
+    /// What comes after these, in place of what came after them.
+    pub messages: Vec<ChatMessage>,
+}
+
+impl NextState {
+    /// How many messages the session has then.
+    pub fn total(&self) -> usize {
+        self.kept.saturating_add(self.messages.len())
+    }
+}
+
+impl From<Vec<ChatMessage>> for NextState {
+    fn from(messages: Vec<ChatMessage>) -> Self {
+        Self { kept: 0, messages }
     }
 }
 

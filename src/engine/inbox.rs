@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::Value;
 
-use crate::domain::message::ChatMessage;
+use crate::domain::message::{ChatMessage, NextState};
 use crate::domain::session::Failure;
 use crate::domain::{Error, TurnId};
 use crate::engine::Engine;
@@ -44,7 +44,7 @@ impl TurnInbox for Engine {
         turn: TurnId,
         epoch: u64,
         response: ChatMessage,
-        state: Vec<ChatMessage>,
+        state: NextState,
     ) -> BoxFuture<'static, Result<(), Error>> {
         Box::pin(async move { Engine::turn_ended(&self, turn, epoch, response, state).await })
     }

@@ -13,7 +13,7 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use super::access::{may_bring, may_tell};
-use super::app::{App, Asking, Shared};
+use super::app::{App, Asking, BodyBytes, Shared};
 use super::auth::Pass;
 use super::body::read_json;
 use super::error::ServerError;
@@ -23,7 +23,7 @@ use super::params::{Query, SessionPath, idempotency_key, traceparent};
 use super::problems::problems;
 use super::reading::{At, Reading, present};
 use crate::domain::access::Actor;
-use crate::domain::message::ChatMessage;
+use crate::domain::message::{ChatMessage, Lean};
 use crate::domain::scope::Scope;
 use crate::domain::status::Status;
 use crate::domain::webhook::Webhook;
@@ -34,7 +34,7 @@ pub fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::default().routes(routes!(list_messages, send_message))
 }
 
-problems!(ListProblems: SESSION_NOT_FOUND, SHUTTING_DOWN, STORE_UNAVAILABLE);
+problems!(ListProblems: SESSION_NOT_FOUND, INVALID_REQUEST, SHUTTING_DOWN, STORE_UNAVAILABLE);
 problems!(SendProblems: SESSION_NOT_FOUND, SESSION_DELETED, REQUEST_TIMEOUT, SESSION_BUSY, OTHER_AGENT, BODY_TOO_LARGE,
     UNSUPPORTED_MEDIA_TYPE, INVALID_REQUEST, DUPLICATE_MEMBER, NUMBER_OUT_OF_RANGE, WEBHOOK_REFUSED,
     IDEMPOTENCY_KEY_REUSED, QUEUE_FULL, NO_WORKER, TOO_MANY_WAITING, SHUTTING_DOWN, STORE_UNAVAILABLE);
@@ -44,14 +44,32 @@ const WEBHOOK: &str = "webhook";
 
 /// List what a session remembers
 ///
-/// Null members are left out.
+/// All of it, or with `after` and `limit` a part: whoever has read so many messages reads on from there. Null members are
+/// left out.
 #[utoipa::path(get, path = "/sessions/{session_id}/messages", tag = "messages", operation_id = "list_messages",
-    params(("session_id" = SessionId, Path, description = "The session.")),
-    responses((status = 200, description = "The messages in order.", body = Vec<ChatMessage>), ListProblems)
+    params(
+        ("session_id" = SessionId, Path, description = "The session."),
+        ("after" = Option<usize>, Query, minimum = 0,
+            description = "How many to leave out, from the first on; none where absent. A turn may change those too: one that sums up what was said."),
+        ("limit" = Option<usize>, Query, minimum = 1, maximum = 1000, description = "How many at most; all where absent."),
+    ),
+    responses(
+        (status = 200, description = "The messages in order.", body = Vec<ChatMessage>,
+            headers(("Link" = Option<String>, description = "`<...>; rel=\"next\"` where there are more."))),
+        ListProblems,
+    )
 )]
-async fn list_messages(State(app): Shared, SessionPath(id): SessionPath) -> Result<Json<Vec<Value>>, ServerError> {
-    let messages = app.engine.messages(id).await?;
-    Ok(Json(messages.iter().map(ChatMessage::without_nulls).collect()))
+async fn list_messages(
+    State(app): Shared,
+    SessionPath(id): SessionPath,
+    mut query: Query,
+) -> Result<Response, ServerError> {
+    let (after, limit) = (query.after().unwrap_or_default(), query.limit_if_any());
+    query.check()?;
+    let page = app.engine.messages(id, after, limit).await?;
+    let messages: Vec<_> = page.items.iter().map(Lean).collect();
+    let link = query.link_by("after", &format!("/sessions/{id}/messages"), page.next);
+    Ok((link, Json(messages)).into_response())
 }
 
 /// Send a message
@@ -87,6 +105,7 @@ async fn send_message(
     actor: Actor,
     pass: Pass,
     asking: Asking,
+    counted: BodyBytes,
     mut query: Query,
     headers: HeaderMap,
     body: Body,
@@ -108,6 +127,8 @@ async fn send_message(
     let waiting = waiting.map(|(patience, place)| (patience, place, app.engine.listen(id)));
     let sent = app.engine.send_message(id, message, webhook, key, traceparent(&headers), &actor).await?;
     if let Some((patience, _place, listener)) = waiting {
+        // The message is stored, and waiting for what comes of it may take as long as a person does.
+        counted.0.release();
         return patience.wait_after(&app, pass, (listener, sent), id).await;
     }
     let taken = SessionStatus { session_id: id, status: Status::Running };

@@ -154,11 +154,22 @@ impl Query {
 
     /// A page's size.
     pub fn limit(&mut self) -> usize {
+        self.limit_if_any().unwrap_or(DEFAULT_LIMIT)
+    }
+
+    /// A page's size, where a list comes whole without one.
+    pub fn limit_if_any(&mut self) -> Option<usize> {
         let wanted = format!("a whole number from 1 to {MAX_LIMIT}");
-        let limit = self.read("limit", "out_of_range", &wanted, |text| {
+        self.read("limit", "out_of_range", &wanted, |text| {
             whole(text).and_then(|limit| usize::try_from(limit).ok()).filter(|limit| (1..=MAX_LIMIT).contains(limit))
-        });
-        limit.unwrap_or(DEFAULT_LIMIT)
+        })
+    }
+
+    /// How many of a list to leave out, from the first on.
+    pub fn after(&mut self) -> Option<usize> {
+        self.read("after", "out_of_range", "a whole number of 0 or more", |text| {
+            whole(text).and_then(|after| usize::try_from(after).ok())
+        })
     }
 
     /// Where a page begins.
@@ -200,10 +211,20 @@ impl Query {
 
     /// The `Link` to the page that begins at `next`: this query with another cursor.
     pub fn link(&self, path: &str, next: Option<impl Display>) -> Option<[(HeaderName, String); 1]> {
+        self.link_by("cursor", path, next)
+    }
+
+    /// The same, where another parameter says where a page begins.
+    pub fn link_by(
+        &self,
+        parameter: &str,
+        path: &str,
+        next: Option<impl Display>,
+    ) -> Option<[(HeaderName, String); 1]> {
         let next = next?;
         let mut query = form_urlencoded::Serializer::new(String::new());
-        query.extend_pairs(self.pairs.iter().filter(|(name, _)| name != "cursor"));
-        query.append_pair("cursor", &next.to_string());
+        query.extend_pairs(self.pairs.iter().filter(|(name, _)| name != parameter));
+        query.append_pair(parameter, &next.to_string());
         Some([(LINK, format!("<{path}?{}>; rel=\"next\"", query.finish()))])
     }
 }

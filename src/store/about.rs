@@ -128,9 +128,9 @@ mod checked {
             self.inner.update_session(session)
         }
 
-        fn set_messages(&mut self, id: SessionId, messages: &[ChatMessage]) -> Result<(), Error> {
+        fn set_messages_from(&mut self, id: SessionId, first: usize, messages: &[ChatMessage]) -> Result<(), Error> {
             self.writes_of(id)?;
-            self.inner.set_messages(id, messages)
+            self.inner.set_messages_from(id, first, messages)
         }
 
         fn delete_session(&mut self, id: SessionId) -> Result<bool, Error> {

@@ -45,6 +45,10 @@ macro_rules! reads_from {
                     self.$($field)+.messages(id)
                 }
 
+                fn messages_page(&self, id: SessionId, first: usize, limit: usize) -> Result<Vec<ChatMessage>, Error> {
+                    self.$($field)+.messages_page(id, first, limit)
+                }
+
                 fn sessions(&self, query: &SessionQuery) -> Result<Page<TitledSession>, Error> {
                     self.$($field)+.sessions(query)
                 }

@@ -242,6 +242,9 @@ pub trait Reader: OutboxReader + CarriedReader + AskedReader {
     /// What a session remembers; empty for an unknown one.
     fn messages(&self, id: SessionId) -> Result<Vec<ChatMessage>, Error>;
 
+    /// Up to `limit` of the messages that a session remembers, from the one at `first` on; no others are looked at.
+    fn messages_page(&self, id: SessionId, first: usize, limit: usize) -> Result<Vec<ChatMessage>, Error>;
+
     /// Sessions in the order of their making, with their titles.
     fn sessions(&self, query: &SessionQuery) -> Result<Page<TitledSession>, Error>;
 
@@ -324,6 +327,11 @@ pub trait Reader: OutboxReader + CarriedReader + AskedReader {
     fn has_seen(&self, interrupt: InterruptId, actor: &str) -> Result<bool, Error>;
 }
 
+/// The error of [`Transaction::set_messages_from`] for a session that remembers fewer than `first` messages.
+pub(in crate::store) fn too_few_messages(first: usize) -> Error {
+    Error::Internal(format!("{first} messages are to stay, and the session has fewer"))
+}
+
 /// What can be written. Reads see what the transaction has written so far.
 pub trait Transaction: Reader + TurnWriter + OutboxWriter + CarriedWriter {
     /// Adds a session with its messages.
@@ -342,7 +350,15 @@ pub trait Transaction: Reader + TurnWriter + OutboxWriter + CarriedWriter {
     ///
     /// # Errors
     /// [`Error::SessionNotFound`].
-    fn set_messages(&mut self, id: SessionId, messages: &[ChatMessage]) -> Result<(), Error>;
+    fn set_messages(&mut self, id: SessionId, messages: &[ChatMessage]) -> Result<(), Error> {
+        self.set_messages_from(id, 0, messages)
+    }
+
+    /// Replaces what a session remembers from the message at `first` on; none before it is looked at.
+    ///
+    /// # Errors
+    /// [`Error::SessionNotFound`], [`Error::Internal`] where it remembers fewer than `first`.
+    fn set_messages_from(&mut self, id: SessionId, first: usize, messages: &[ChatMessage]) -> Result<(), Error>;
 
     /// Removes a session with its turns, journals and interrupts; its events and what the audit tells of it stay.
     /// Whether it was there.

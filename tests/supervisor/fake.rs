@@ -38,7 +38,7 @@ impl Fake {
     /// Says hello, and whether what it runs can be replayed.
     pub async fn greet(&mut self, replay: bool) {
         self.say(&[json!({
-            "frame": "hello", "protocol": 2, "pid": 1, "python": "3.11.2", "library": "0", "code": "c0de", "replay": replay,
+            "frame": "hello", "protocol": 3, "pid": 1, "python": "3.11.2", "library": "0", "code": "c0de", "replay": replay,
         })])
         .await;
     }

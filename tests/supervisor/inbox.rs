@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use futures_util::future::BoxFuture;
 use hitl::domain::journal::{Entry, PendingTimer, RecordedEntry, StepResult, Wake};
-use hitl::domain::message::ChatMessage;
+use hitl::domain::message::{ChatMessage, NextState};
 use hitl::domain::session::Failure;
 use hitl::domain::{Error, InterruptId, Timestamp, TurnId};
 use hitl::engine::ports::dispatch::{AppendResults, Appended, Lost, Record, TurnInbox};
@@ -200,9 +200,9 @@ impl TurnInbox for Inbox {
         turn: TurnId,
         epoch: u64,
         response: ChatMessage,
-        state: Vec<ChatMessage>,
+        state: NextState,
     ) -> BoxFuture<'static, Result<(), Error>> {
-        Box::pin(async move { self.say(turn, epoch, Said::Ended(response.content, state.len())) })
+        Box::pin(async move { self.say(turn, epoch, Said::Ended(response.content, state.total())) })
     }
 
     fn turn_failed(

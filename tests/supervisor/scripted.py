@@ -40,7 +40,7 @@ class Script:
 
     def run(self) -> None:
         about = {"pid": os.getpid(), "python": _python(), "library": "0", "code": self._code}
-        self._say({"frame": "hello", "protocol": 2, **about})
+        self._say({"frame": "hello", "protocol": 3, **about})
         while True:
             frame = json.loads(self._read(int.from_bytes(self._read(4), "big")))
             getattr(self, f"_{frame['frame']}", lambda frame: None)(frame)

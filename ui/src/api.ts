@@ -26,7 +26,7 @@ export class Problem extends Error {
 /** The code of a `Problem` where no reply came, or not all of it. */
 const UNREACHABLE = "unreachable";
 /** What a server says that did not even begin. */
-const refusals = new Set(["queue_full", "no_worker", "too_many_connections", "too_many_sessions", "shutting_down", "standing_by"]);
+const refusals = new Set(["queue_full", "no_worker", "too_many_connections", "too_much_at_once", "too_many_sessions", "shutting_down", "standing_by"]);
 
 /** Bytes that browsers take with them when a page goes, of all its requests: 64 KiB, less what surrounds them. */
 const MOST_KEPT = 60_000;
@@ -154,7 +154,8 @@ export const api = {
   nextSessions: (path: string) => page<TitledSession>(path),
   session: (session: string) => get<Session>(`/sessions/${id(session)}`),
   createSession: async () => (await request("POST", "/sessions", {})).value as unknown as Session,
-  messages: (session: string) => get<Message[]>(`/sessions/${id(session)}/messages`),
+  /** Without the first so many. */
+  messages: (session: string, after = 0) => get<Message[]>(withQuery(`/sessions/${id(session)}/messages`, after === 0 ? {} : { after: String(after) })),
   send: (session: string, message: JsonObject, key: string) => request("POST", `/sessions/${id(session)}/messages`, message, { key }),
   cancel: (session: string) => request("POST", `/sessions/${id(session)}/cancel`),
   retry: (session: string) => request("POST", `/sessions/${id(session)}/retry`),

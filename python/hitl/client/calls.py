@@ -169,10 +169,19 @@ def delete_session(session_id: str) -> Call[None]:
     return Call("DELETE", session_path(session_id), _read_nothing)
 
 
-def get_messages(session_id: str) -> Call[list[ChatMessage]]:
-    """The session's messages, oldest first."""
+def get_messages(session_id: str, *, after: int = 0, limit: int | None = None) -> Call[list[ChatMessage]]:
+    """The session's messages, oldest first.
+
+    after: how many to leave out, from the first on: with as many as one has already, what is new. A turn may change
+        those too, as one does that sums up what was said.
+    limit: how many at most, up to 1,000; None is all of them.
+    """
+    query = {"after": after or None, "limit": limit}
     return Call(
-        "GET", session_path(session_id, "messages"), lambda data, _: [ChatMessage.from_dict(entry) for entry in data]
+        "GET",
+        session_path(session_id, "messages"),
+        lambda data, _: [ChatMessage.from_dict(entry) for entry in data],
+        query=query,
     )
 
 

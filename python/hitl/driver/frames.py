@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from hitl import _core
 from hitl.errors import WorkerProtocolError
 
-PROTOCOL = 2
+PROTOCOL = 3
 MAX_FRAME = 64 * 1024 * 1024
 """Bytes of JSON that a frame may have."""
 

@@ -10,6 +10,7 @@ from typing import Any
 from hitl.driver import output
 from hitl.driver.frames import Frame, Sender
 from hitl.driver.port import ChannelPort
+from hitl.driver.remembered import GivenState
 from hitl.driver.shapes import LoadedAgent
 from hitl.errors import RETRIABLE_ERRORS, HitlError, ReplayMismatch, UnreadableJournal
 from hitl.journal.codec import decode
@@ -238,11 +239,13 @@ class RunningTurn:
         frame = self._frame
         try:
             message = ChatMessage.from_dict(frame["message"])
-            state = [ChatMessage.from_dict(item) for item in frame["state"]]
-            self.turn.conversation = (*state, message)
-            response, state = await self._agent.run(message, state)
+            given = GivenState(frame["state"])
+            self.turn.conversation = (*given.messages, message)
+            response, state = await self._agent.run(message, given.messages)
             self.turn.unawaited.refuse()
-            return {"response": response.to_dict(), "state": [item.to_dict() for item in state]}
+            said = [item.to_dict() for item in state]
+            kept = given.kept(said)
+            return {"response": response.to_dict(), "kept": kept, "state": said[kept:]}
         except BaseException as error:  # noqa: BLE001 - an agent that raises SystemExit ends its turn, not the worker
             if self.stopped_as is None:
                 uncaught(self.turn, error)

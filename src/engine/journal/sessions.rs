@@ -233,15 +233,27 @@ impl Engine {
         self.store.query(move |reader| view_and_newest(reader, id)).await
     }
 
-    /// What a session remembers.
+    /// What a session remembers, without the first `after` messages: all of it, or up to `limit`.
     ///
     /// # Errors
     /// [`Error::SessionNotFound`].
-    pub async fn messages(&self, id: SessionId) -> Result<Vec<ChatMessage>, Error> {
+    pub async fn messages(
+        &self,
+        id: SessionId,
+        after: usize,
+        limit: Option<usize>,
+    ) -> Result<Page<ChatMessage>, Error> {
         self.store
             .query(move |reader| {
                 reader.session(id)?.ok_or(Error::SessionNotFound)?;
-                reader.messages(id)
+                let Some(limit) = limit else {
+                    return Ok(Page { items: reader.messages_page(id, after, usize::MAX)?, next: None });
+                };
+                // One more tells whether there are any.
+                let mut items = reader.messages_page(id, after, limit.saturating_add(1))?;
+                let next = (items.len() > limit).then(|| after.saturating_add(limit) as u64);
+                items.truncate(limit);
+                Ok(Page { items, next })
             })
             .await
     }

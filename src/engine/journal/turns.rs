@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::domain::event::EventView;
 use crate::domain::journal::{Ending, Entry};
-use crate::domain::message::ChatMessage;
+use crate::domain::message::{ChatMessage, NextState};
 use crate::domain::session::{self, Failure, Session};
 use crate::domain::{Error, Timestamp, TurnId};
 use crate::engine::Engine;
@@ -65,9 +65,9 @@ impl Engine {
         turn: TurnId,
         epoch: u64,
         response: ChatMessage,
-        state: Vec<ChatMessage>,
+        state: impl Into<NextState>,
     ) -> Result<(), Error> {
-        let said = Arc::new((response, state));
+        let said = Arc::new((response, state.into()));
         let own = (epoch, self.standing(turn, epoch)?.run);
         self.end_until_stored(turn, own, || self.end_once(turn, own, Arc::clone(&said))).await
     }
@@ -99,7 +99,7 @@ impl Engine {
         self: &Arc<Self>,
         turn: TurnId,
         (epoch, run): (u64, u64),
-        said: Arc<(ChatMessage, Vec<ChatMessage>)>,
+        said: Arc<(ChatMessage, NextState)>,
     ) -> Result<(), Error> {
         let standing = self.standing_of(turn, epoch, run)?;
         let (session_id, worked) = (standing.session, standing.worked);
@@ -114,8 +114,8 @@ impl Engine {
                 let index = tx.append(turn, epoch, &Entry::End { ending: Ending::Done }, now)?;
                 standing.check_comes_after(index)?;
                 let (response, state) = (said.0.clone(), &said.1);
-                tx.set_messages(session_id, state)?;
-                let event = session::Event::TurnEnded { turn, response, total_messages: state.len() };
+                tx.set_messages_from(session_id, state.kept, &state.messages)?;
+                let event = session::Event::TurnEnded { turn, response, total_messages: state.total() };
                 let (mut after_commit, session) = end(tx, &session, turn, event, engine.telling.after_commit(), now)?;
                 engine.telling.show(&mut after_commit, tx, session, turn)?;
                 Ok((after_commit, engine.host.outcome(tx, session_id, turn)?))

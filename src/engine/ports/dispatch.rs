@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::domain::interrupt::Ask;
 use crate::domain::journal::{CodeVersion, PendingTimer, RecordedEntry, StepIdentity, StepResult, Wake};
-use crate::domain::message::ChatMessage;
+use crate::domain::message::{ChatMessage, NextState};
 use crate::domain::session::Failure;
 use crate::domain::told::StartedTool;
 use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
@@ -264,7 +264,7 @@ pub trait TurnInbox: Send + Sync + 'static {
         turn: TurnId,
         epoch: u64,
         response: ChatMessage,
-        state: Vec<ChatMessage>,
+        state: NextState,
     ) -> BoxFuture<'static, Result<(), Error>>;
 
     /// The agent raised, or the turn cannot be run here. With a code of which

@@ -56,7 +56,7 @@ async fn an_answer_starts_a_parked_turn_with_its_journal(fixture: Fixture) {
     assert!(world.hands.look(|told| told.deliveries.is_empty()), "what stands in the order is not delivered again");
     world.end(&order).await.unwrap();
     assert_eq!(world.status(first.session).await, Status::Idle);
-    assert_eq!(world.engine.messages(first.session).await.unwrap().len(), 1);
+    assert_eq!(world.engine.messages(first.session, 0, None).await.unwrap().items.len(), 1);
     assert_eq!(world.engine.health().await.unwrap().running_workers, 0);
 }
 

@@ -30,6 +30,7 @@ enum Operation {
     InsertSession(u128, Status, Vec<String>),
     UpdateSession(u128, Status, i64),
     SetMessages(u128, Vec<String>),
+    SetMessagesFrom(u128, usize, Vec<String>),
     DeleteSession(u128),
     SweepSessions(i64, usize),
     InsertInterrupt(u128, u128, Value, Option<i64>),
@@ -87,6 +88,7 @@ fn operation() -> impl Strategy<Value = Operation> {
         4 => (IDS, status(), texts()).prop_map(|(id, status, texts)| InsertSession(id, status, texts)),
         2 => (IDS, status(), time()).prop_map(|(id, status, time)| UpdateSession(id, status, time)),
         2 => (IDS, texts()).prop_map(|(id, texts)| SetMessages(id, texts)),
+        2 => (IDS, 0..3_usize, texts()).prop_map(|(id, first, texts)| SetMessagesFrom(id, first, texts)),
         1 => IDS.prop_map(DeleteSession),
         1 => (time(), 1..4_usize).prop_map(|(before, limit)| SweepSessions(before, limit)),
         3 => (IDS, IDS, json_value(), prop::option::of(time()))
@@ -195,6 +197,10 @@ fn apply(operation: &Operation, transaction: &mut dyn Transaction) -> Result<Str
             let messages: Vec<_> = texts.iter().map(|text| message(text)).collect();
             say(&transaction.set_messages(session_id(id), &messages)?)
         }
+        Operation::SetMessagesFrom(id, first, texts) => {
+            let messages: Vec<_> = texts.iter().map(|text| message(text)).collect();
+            say(&transaction.set_messages_from(session_id(id), first, &messages)?)
+        }
         Operation::DeleteSession(id) => say(&transaction.delete_session(session_id(id))?),
         Operation::InsertInterrupt(session, id, value, expires_at) => {
             let payload = object(json!({"type": "x", "value": value}));
@@ -298,6 +304,7 @@ fn look_at_rows(reader: &dyn Reader) -> Result<Vec<String>, Error> {
     for id in IDS {
         seen.push(format!("{:?}", reader.session(session_id(id))?));
         seen.push(format!("{:?}", reader.messages(session_id(id))?));
+        seen.push(format!("{:?}", reader.messages_page(session_id(id), 1, 2)?));
         seen.push(format!("{:?}", reader.pending(session_id(id))?));
         seen.push(format!("{:?}", reader.turn(turn_id(id))?));
         seen.push(format!("{:?}", reader.journal(turn_id(id))?));

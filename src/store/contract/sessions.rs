@@ -19,6 +19,8 @@ super::for_each_store!(
     updating_an_unknown_session_is_refused,
     messages_read_back_with_every_member,
     messages_are_replaced_wherever_they_differ,
+    messages_are_replaced_from_one_on,
+    a_page_of_messages_is_a_part_of_them,
     updating_a_session_keeps_its_messages,
     sessions_are_listed_oldest_first_whatever_their_ids,
     a_list_goes_on_at_its_cursor,
@@ -119,6 +121,52 @@ async fn messages_are_replaced_wherever_they_differ(it: Fixture) {
         it.write(move |transaction| transaction.set_messages(session_id(1), &messages)).await;
         assert_eq!(it.read(|reader| reader.messages(session_id(1))).await, expected);
     }
+}
+
+async fn messages_are_replaced_from_one_on(it: Fixture) {
+    let said = |texts: &[&str]| texts.iter().map(|text| message(text)).collect::<Vec<_>>();
+    let before = said(&["a", "b", "c"]);
+    it.write(move |transaction| transaction.insert_session(&session(1), &before)).await;
+    for (first, texts, expected) in [
+        (3, vec!["d"], vec!["a", "b", "c", "d"]),
+        (1, vec!["b", "x", "d"], vec!["a", "b", "x", "d"]),
+        (4, vec![], vec!["a", "b", "x", "d"]),
+        (2, vec![], vec!["a", "b"]),
+        (0, vec!["y"], vec!["y"]),
+    ] {
+        let new = said(&texts);
+        it.write(move |transaction| transaction.set_messages_from(session_id(1), first, &new)).await;
+        assert_eq!(
+            it.read(|reader| reader.messages(session_id(1))).await,
+            said(&expected),
+            "{texts:?} from {first} on"
+        );
+    }
+    let refused = it.refuse(|transaction| transaction.set_messages_from(session_id(1), 2, &[])).await;
+    assert!(matches!(refused, Error::Internal(_)), "{refused:?}");
+    assert_eq!(it.read(|reader| reader.messages(session_id(1))).await, said(&["y"]));
+    let refused = it.refuse(|transaction| transaction.set_messages_from(session_id(2), 0, &[])).await;
+    assert_eq!(refused, Error::SessionNotFound);
+}
+
+async fn a_page_of_messages_is_a_part_of_them(it: Fixture) {
+    let all: Vec<ChatMessage> = (0..5).map(|number| message(&number.to_string())).collect();
+    let stored = all.clone();
+    it.write(move |transaction| transaction.insert_session(&session(1), &stored)).await;
+    for first in 0..=all.len() {
+        for limit in [1, 2, all.len(), usize::MAX] {
+            let page = it.read(move |reader| reader.messages_page(session_id(1), first, limit)).await;
+            let end = first.saturating_add(limit).min(all.len());
+            assert_eq!(page, all[first..end], "{limit} from {first} on");
+        }
+    }
+    assert_eq!(it.read(|reader| reader.messages_page(session_id(1), usize::MAX, 1)).await, vec![]);
+    assert_eq!(it.read(|reader| reader.messages_page(session_id(2), 0, 1)).await, vec![]);
+    let within = it.write(|transaction| {
+        transaction.set_messages_from(session_id(1), 4, &[message("x"), message("y")])?;
+        transaction.messages_page(session_id(1), 3, 2)
+    });
+    assert_eq!(within.await, vec![message("3"), message("x")], "also of what the transaction has written");
 }
 
 async fn updating_a_session_keeps_its_messages(it: Fixture) {

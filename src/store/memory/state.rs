@@ -287,6 +287,11 @@ impl Reader for MemoryState {
         Ok(self.sessions.get(id).map(|row| row.messages.clone()).unwrap_or_default())
     }
 
+    fn messages_page(&self, id: SessionId, first: usize, limit: usize) -> Result<Vec<ChatMessage>, Error> {
+        let Some(row) = self.sessions.get(id) else { return Ok(Vec::new()) };
+        Ok(row.messages.iter().skip(first).take(limit).cloned().collect())
+    }
+
     fn sessions(&self, query: &SessionQuery) -> Result<Page<TitledSession>, Error> {
         let is_wanted = |(_, row): &(u64, &SessionRow)| {
             query.status.is_none_or(|status| row.session.status() == status)

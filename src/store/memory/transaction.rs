@@ -125,12 +125,17 @@ impl Transaction for MemoryTransaction<'_> {
         Ok(())
     }
 
-    fn set_messages(&mut self, id: SessionId, messages: &[ChatMessage]) -> Result<(), Error> {
+    fn set_messages_from(&mut self, id: SessionId, first: usize, messages: &[ChatMessage]) -> Result<(), Error> {
         let row = self.state.sessions.get_mut(id).ok_or(Error::SessionNotFound)?;
-        let before = std::mem::replace(&mut row.messages, messages.to_vec());
+        if row.messages.len() < first {
+            return Err(crate::store::too_few_messages(first));
+        }
+        let before = row.messages.split_off(first);
+        row.messages.extend_from_slice(messages);
         self.on_undo(move |state| {
             if let Some(row) = state.sessions.get_mut(id) {
-                row.messages = before;
+                row.messages.truncate(first);
+                row.messages.extend(before);
             }
         });
         Ok(())

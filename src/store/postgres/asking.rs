@@ -128,7 +128,13 @@ pub(super) fn calls(question: &StoreQuestion) -> Vec<SqlCall> {
     match question {
         StoreQuestion::StoreId => plain(sql!("store/id")),
         StoreQuestion::Session(id) => by(sql!("sessions/slice"), id.0),
-        StoreQuestion::Messages(id) => by(sql!("messages/of_session"), id.0),
+        StoreQuestion::Messages(id) => {
+            vec![SqlCall::new(sql!("messages/of_session"), params![id.0, 0_i64, i64::MAX])]
+        }
+        StoreQuestion::MessagesPage { session, first, limit } => {
+            let params = params![session.0, rows::count(*first), rows::count(*limit)];
+            vec![SqlCall::new(sql!("messages/of_session"), params)]
+        }
         StoreQuestion::Turn(id) => vec![turns("WHERE id = $1", params![id.0])],
         StoreQuestion::Journal(id) => vec![SqlCall::new(sql!("journal/of_turn"), params![id.0, 0_i64, i64::MAX])],
         StoreQuestion::LastEntry(id) => by(sql!("journal/last"), id.0),
@@ -213,7 +219,9 @@ pub(super) fn answer(question: StoreQuestion, replies: &mut Replies, forms: &Kep
             let (promotions, slice) = slice(&replies.next(), stored)?;
             Answer::Session { promotions, slice: slice.map(Box::new) }
         }
-        StoreQuestion::Messages(_) => Answer::Messages(replies.all("messages", |cells| cells.json())?),
+        StoreQuestion::Messages(_) | StoreQuestion::MessagesPage { .. } => {
+            Answer::Messages(replies.all("messages", |cells| cells.json())?)
+        }
         StoreQuestion::Turn(_) => Answer::Turn(replies.one("turns", turn)?.map(Box::new)),
         StoreQuestion::Journal(_) | StoreQuestion::LastEntry(_) | StoreQuestion::JournalPage { .. } => {
             Answer::Entries(replies.all("journal", |cells| entries::recorded(cells))?)

@@ -149,13 +149,15 @@ impl Transaction for JobTransaction<'_> {
         self.inner.update_session(session)
     }
 
-    fn set_messages(&mut self, id: SessionId, messages: &[ChatMessage]) -> Result<(), Error> {
+    fn set_messages_from(&mut self, id: SessionId, first: usize, messages: &[ChatMessage]) -> Result<(), Error> {
         self.touch_existing(id)?;
+        // All of them: what is written is cut out of what the image has.
         let before = self.messages(id)?;
+        let before = before.get(first..).ok_or_else(|| crate::store::too_few_messages(first))?;
         let same = before.iter().zip(messages).take_while(|(before, after)| before == after).count();
-        self.inner.set_messages(id, messages)?;
+        self.inner.set_messages_from(id, first, messages)?;
         if same < before.len().max(messages.len()) {
-            self.notes.set_messages(id, same);
+            self.notes.set_messages(id, first.saturating_add(same));
         }
         Ok(())
     }

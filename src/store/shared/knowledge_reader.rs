@@ -105,6 +105,13 @@ impl Reader for KnowledgeReader<'_> {
         self.state.messages(id)
     }
 
+    fn messages_page(&self, id: SessionId, first: usize, limit: usize) -> Result<Vec<ChatMessage>, Error> {
+        if !self.state.sessions.contains(id) || self.known.has_told(&StoreQuestion::Messages(id)) {
+            return self.messages(id).map(|all| all.into_iter().skip(first).take(limit).collect());
+        }
+        told!(self.known.answer(StoreQuestion::MessagesPage { session: id, first, limit })?, Messages).cloned()
+    }
+
     fn sessions(&self, query: &SessionQuery) -> Result<Page<TitledSession>, Error> {
         told!(self.known.answer(StoreQuestion::Sessions(query.clone()))?, Sessions).cloned()
     }

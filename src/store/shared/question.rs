@@ -26,6 +26,15 @@ pub enum StoreQuestion {
     Session(SessionId),
     /// What a session remembers.
     Messages(SessionId),
+    /// Part of what a session remembers.
+    MessagesPage {
+        /// The session.
+        session: SessionId,
+        /// The index of the first message.
+        first: usize,
+        /// At most so many.
+        limit: usize,
+    },
     /// A turn, without its journal.
     Turn(TurnId),
     /// A turn's journal, all of it.
@@ -124,7 +133,7 @@ pub enum Answer {
         /// The session; `None` where it is not there.
         slice: Option<Box<SessionSlice>>,
     },
-    /// Of [`StoreQuestion::Messages`].
+    /// Of [`StoreQuestion::Messages`] and [`StoreQuestion::MessagesPage`].
     Messages(Vec<ChatMessage>),
     /// Of [`StoreQuestion::Turn`].
     Turn(Option<Box<StoredTurn>>),

@@ -19,6 +19,9 @@ impl Rows {
                 Answer::Session { promotions: self.told_promotions(), slice: self.slice(*id)?.map(Box::new) }
             }
             StoreQuestion::Messages(id) => Answer::Messages(state.messages(*id)?),
+            StoreQuestion::MessagesPage { session, first, limit } => {
+                Answer::Messages(state.messages_page(*session, *first, *limit)?)
+            }
             StoreQuestion::Turn(id) => Answer::Turn(self.turn(*id).map(Box::new)),
             StoreQuestion::Journal(turn) => Answer::Entries(state.journal(*turn)?),
             StoreQuestion::LastEntry(turn) => Answer::Entries(state.last_entry(*turn)?.into_iter().collect()),

@@ -95,10 +95,7 @@ fn write(tx: &mut MemoryTransaction<'_>, changes: &Changes) -> Result<Vec<u64>, 
         }
     }
     for (id, first, messages) in &changes.messages {
-        let mut all = tx.messages(*id)?;
-        all.truncate(*first);
-        all.extend_from_slice(messages);
-        tx.set_messages(*id, &all)?;
+        tx.set_messages_from(*id, *first, messages)?;
     }
     for TurnChange { turn, is_new, .. } in changes.turns.iter().filter(|change| change.is_new) {
         debug_assert!(is_new);

@@ -169,7 +169,12 @@ impl Reader for Handle<'_> {
     }
 
     fn messages(&self, id: SessionId) -> Result<Vec<ChatMessage>, Error> {
-        self.all("messages", sql!("messages/of_session"), [id.0.as_bytes()], |cells| cells.json())
+        self.messages_page(id, 0, usize::MAX)
+    }
+
+    fn messages_page(&self, id: SessionId, first: usize, limit: usize) -> Result<Vec<ChatMessage>, Error> {
+        let params = params![id.0.as_bytes(), rows::count(first), rows::count(limit)];
+        self.all("messages", sql!("messages/of_session"), params, |cells| cells.json())
     }
 
     fn sessions(&self, query: &SessionQuery) -> Result<Page<TitledSession>, Error> {

@@ -10,7 +10,7 @@ use crate::domain::audit::{AuditRow, Deed};
 use crate::domain::event::{EventBody, StoredEvent};
 use crate::domain::interrupt::Interrupt;
 use crate::domain::journal::Entry;
-use crate::domain::message::ChatMessage;
+use crate::domain::message::{ChatMessage, Lean};
 use crate::domain::policy::PolicyChange;
 use crate::domain::session::Session;
 use crate::domain::told::StepEvent;
@@ -138,15 +138,23 @@ impl Transaction for Handle<'_> {
         }
     }
 
-    fn set_messages(&mut self, id: SessionId, messages: &[ChatMessage]) -> Result<(), Error> {
+    fn set_messages_from(&mut self, id: SessionId, first: usize, messages: &[ChatMessage]) -> Result<(), Error> {
         let session = self.require_session(id)?;
-        let stored: Vec<String> = self.all("messages", sql!("messages/of_seq"), [session], |cells| cells.plain())?;
+        // With the last one that stays: it shows that all are there, for their numbers have no gaps.
+        let from = first.saturating_sub(1);
+        let params = params![session, rows::count(from)];
+        let mut stored: Vec<String> = self.all("messages", sql!("messages/from"), params, |cells| cells.plain())?;
+        if stored.len() < first - from {
+            return Err(crate::store::too_few_messages(first));
+        }
+        let stored = stored.split_off(first - from);
         let wanted = texts(messages)?;
         let same = stored.iter().zip(&wanted).take_while(|(stored, wanted)| stored == wanted).count();
+        let place = first.saturating_add(same);
         if stored.len() > same {
-            self.execute(sql!("messages/delete_from"), params![session, rows::count(same)])?;
+            self.execute(sql!("messages/delete_from"), params![session, rows::count(place)])?;
         }
-        self.insert_messages(session, same, wanted.get(same..).unwrap_or_default())?;
+        self.insert_messages(session, place, wanted.get(same..).unwrap_or_default())?;
         faults::at(Point::StoreMessagesSet);
         Ok(())
     }
@@ -298,5 +306,5 @@ impl Transaction for Handle<'_> {
 
 /// Messages as they are stored: nulls left out.
 fn texts(messages: &[ChatMessage]) -> Result<Vec<String>, Error> {
-    messages.iter().map(|message| rows::json(&message.without_nulls())).collect()
+    messages.iter().map(|message| rows::json(&Lean(message))).collect()
 }

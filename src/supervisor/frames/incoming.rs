@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::Violation;
 use crate::domain::interrupt::Ask;
 use crate::domain::journal::{PendingTimer, StepIdentity, StepResult, Wake};
-use crate::domain::message::ChatMessage;
+use crate::domain::message::{ChatMessage, NextState};
 use crate::domain::session::Failure;
 use crate::domain::time::as_millis;
 use crate::domain::told::StartedTool;
@@ -143,7 +143,7 @@ pub enum Word {
 #[derive(Debug, PartialEq)]
 pub enum EndOutcome {
     /// The agent returned.
-    Done { response: Box<ChatMessage>, state: Vec<ChatMessage> },
+    Done { response: Box<ChatMessage>, state: NextState },
     /// The agent raised.
     Failed(Failure),
 }
@@ -258,6 +258,8 @@ struct EndResult {
     response: Option<Box<ChatMessage>>,
     #[serde(default)]
     state: Option<Vec<ChatMessage>>,
+    #[serde(default)]
+    kept: usize,
 }
 
 #[derive(Deserialize)]
@@ -362,7 +364,9 @@ fn outcome(result: EndResult) -> Result<EndOutcome, &'static str> {
             let text = if error.message.is_empty() { error.kind } else { format!("{}: {}", error.kind, error.message) };
             Ok(EndOutcome::Failed(Failure::new(error.code.as_deref().unwrap_or("agent_error"), text)))
         }
-        EndResult { response: Some(response), state: Some(state), .. } => Ok(EndOutcome::Done { response, state }),
+        EndResult { response: Some(response), state: Some(messages), kept, .. } => {
+            Ok(EndOutcome::Done { response, state: NextState { kept, messages } })
+        }
         _ => Err("`result` has neither `error` nor both `response` and `state`"),
     }
 }

@@ -6,14 +6,12 @@ mod outgoing;
 #[cfg(feature = "python")]
 pub use incoming::word;
 pub use incoming::{EndOutcome, FromWorker, Hello, Log, Stream, Word, parse};
-#[cfg(test)]
-pub use outgoing::Lean;
 pub use outgoing::{ToWorker, encode};
 
 use crate::engine::ports::dispatch::Lost;
 
 /// The version of the protocol.
-pub const PROTOCOL: u64 = 2;
+pub const PROTOCOL: u64 = 3;
 
 /// The largest frame, in bytes of JSON.
 pub const MAX_FRAME: usize = 64 * 1024 * 1024;

@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use serde::ser::SerializeMap;
-use serde::{Serialize, Serializer};
+use serde::Serialize;
 use serde_json::Value;
 
 use super::{MAX_FRAME, PREFIX, Violation};
 use crate::domain::journal::RecordedEntry;
-use crate::domain::message::ChatMessage;
+use crate::domain::message::Lean;
 use crate::domain::time::as_millis;
 use crate::domain::{InterruptId, SessionId, Timestamp, TurnId};
 use crate::engine::ports::dispatch::{Delivery, TurnOrder};
@@ -107,47 +106,6 @@ impl<'a> ToWorker<'a> {
                 Self::Expired { turn, index: *index, at: *at, interrupt_id: *interrupt }
             }
         }
-    }
-}
-
-/// A message without its null members: most of them are null in most messages, and a state has many messages.
-#[derive(Debug, Clone, Copy)]
-pub struct Lean<'a>(pub &'a ChatMessage);
-
-impl Serialize for Lean<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(None)?;
-        // Every member by name: one that is added to the type is missed here by the compiler.
-        let ChatMessage {
-            role,
-            content,
-            reasoning,
-            reasoning_details,
-            tool_calls,
-            tool_call_id,
-            name,
-            base64_image,
-            attachments,
-            user_params,
-        } = self.0;
-        map.serialize_entry("role", role)?;
-        entry(&mut map, "content", content.as_ref())?;
-        entry(&mut map, "reasoning", reasoning.as_ref())?;
-        entry(&mut map, "reasoning_details", reasoning_details.as_ref())?;
-        entry(&mut map, "tool_calls", tool_calls.as_ref())?;
-        entry(&mut map, "tool_call_id", tool_call_id.as_ref())?;
-        entry(&mut map, "name", name.as_ref())?;
-        entry(&mut map, "base64_image", base64_image.as_ref())?;
-        entry(&mut map, "attachments", attachments.as_ref())?;
-        entry(&mut map, "user_params", user_params.as_ref())?;
-        map.end()
-    }
-}
-
-fn entry<M: SerializeMap>(map: &mut M, name: &str, value: Option<&impl Serialize>) -> Result<(), M::Error> {
-    match value {
-        Some(value) => map.serialize_entry(name, value),
-        None => Ok(()),
     }
 }
 

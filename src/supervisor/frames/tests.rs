@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::domain::journal::{Entry, PendingTimer, RecordedEntry, StepResult, Wake};
-use crate::domain::message::{ChatMessage, Role};
+use crate::domain::message::{ChatMessage, Lean, Role};
 use crate::domain::session::Failure;
 use crate::domain::{InterruptId, SessionId, Timestamp, TurnId};
 use crate::engine::ports::dispatch::{Delivery, Record};

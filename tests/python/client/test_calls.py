@@ -66,6 +66,19 @@ async def test_a_turn_from_message_to_response(connect: Connect) -> None:
         assert roles == ["user", "assistant"]
 
 
+async def test_of_a_conversation_that_is_known_the_rest_is_asked_for(connect: Connect, server: FakeServer) -> None:
+    async with connect() as client:
+        session_id = (await client.create_session()).session_id
+        await client.get_messages(session_id)
+        await client.get_messages(session_id, after=40)
+        await client.get_messages(session_id, after=0, limit=100)
+    assert [request.query for request in server.requests if request.method == "GET"] == [
+        {},
+        {"after": "40"},
+        {"limit": "100"},
+    ]
+
+
 async def test_a_session_is_asked_for_under_a_key(connect: Connect, server: FakeServer) -> None:
     async with connect() as client:
         await client.create_session(idempotency_key="k")

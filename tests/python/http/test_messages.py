@@ -32,6 +32,29 @@ def test_messages_are_what_was_said_without_what_is_null(api: Api) -> None:
     ]
 
 
+def test_a_part_of_the_messages_is_read_from_where_one_stands(api: Api) -> None:
+    said = [{"role": "user", "content": str(number)} for number in range(5)]
+    path = f"/sessions/{api.create(said)}/messages"
+    assert ok(api.get(path)) == said
+    assert "next" not in api.get(path).links
+    assert ok(api.get(path, after=3)) == said[3:]
+    assert ok(api.get(path, after=5)) == ok(api.get(path, after=6)) == []
+    first = api.get(path, limit=2)
+    assert ok(first) == said[:2]
+    second = api.http.get(first.links["next"]["url"])
+    assert ok(second) == said[2:4]
+    last = api.http.get(second.links["next"]["url"])
+    assert ok(last) == said[4:]
+    assert "next" not in last.links
+    assert "next" not in api.get(path, after=3, limit=2).links
+
+
+@pytest.mark.parametrize("query", [{"after": -1}, {"after": "last"}, {"after": ""}, {"limit": 0}, {"limit": 1001}])
+def test_a_part_that_is_none_is_refused(api: Api, query: dict[str, Any]) -> None:
+    errors = problem(api.get(f"/sessions/{api.create()}/messages", **query), 422)["errors"]
+    assert [error["loc"] for error in errors] == [["query", *query]]
+
+
 def test_every_field_of_a_message_reaches_the_agent(api: Api) -> None:
     message: Json = {
         "role": "assistant",

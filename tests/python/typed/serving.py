@@ -3,7 +3,7 @@
 from typing import Any, Literal, assert_type
 
 import hitl
-from hitl import Agent, InvalidOption, ServeError, Server, ServerOptions
+from hitl import Agent, ChatMessage, InvalidOption, ServeError, Server, ServerOptions
 from hitl.client import (
     Accepted,
     ApiError,
@@ -106,6 +106,7 @@ def use(url: str) -> None:
         assert_type(client.wait(session.session_id, 5), Session)
         assert_type(client.list_sessions(status="idle", q="a hat"), Page[SessionSummary])
         assert_type(client.list_keys(), list[Key])
+        assert_type(client.get_messages(session.session_id, after=40, limit=100), list[ChatMessage])
         journal: list[JournalEntry] = [*client.get_journal(session.session_id)]
         grants: list[Grant] = [*client.list_grants(session.session_id)]
         notices: list[Notice] = [*client.list_webhooks()]

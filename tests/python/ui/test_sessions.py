@@ -468,3 +468,28 @@ def test_what_stands_below_a_message_of_the_page_can_be_scrolled_out_from_under_
     expect(card).to_contain_text("late")
     inbox.click("Approve", card)
     expect(inbox.undo).to_be_visible()
+
+
+def test_of_a_long_conversation_what_is_new_is_read_after_a_turn_and_all_of_one_that_was_changed(
+    open_inbox: Open,
+) -> None:
+    inbox = open_inbox()
+    said = [{"role": "user" if number % 2 else "assistant", "content": f"word {number}."} for number in range(150)]
+    session_id = inbox.api.create(said)
+    chat = inbox.page.get_by_role("log")
+    read: list[str] = []
+    inbox.page.on("request", lambda request: "/messages" in request.url and read.append(request.url))
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
+    expect(chat).to_contain_text("word 149.")
+    inbox.api.send(session_id, "one more")
+    expect(chat.locator(".said.assistant").last).to_contain_text("one more")
+    expect(chat.locator(".said")).to_have_count(152)
+    assert {url.rpartition("/")[2] for url in read} == {"messages", "messages?after=149"}
+    # Where the last message that it has is another one by now, what comes before it may be another too.
+    other = [{"role": "assistant", "content": "Another."}]
+    inbox.page.route("**/messages?after=151", lambda route: route.fulfill(json=other))
+    read.clear()
+    inbox.api.send(session_id, "and the last")
+    expect(chat.locator(".said.assistant").last).to_contain_text("and the last")
+    expect(chat.locator(".said")).to_have_count(154)
+    assert "messages" in {url.rpartition("/")[2] for url in read}

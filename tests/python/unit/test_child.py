@@ -53,7 +53,8 @@ def test_a_turn_ends_with_response_and_state_and_then_the_process(child: Callabl
     response = {"role": "assistant", "content": "hé after 1"}
     assert worker.end() == {
         "response": response,
-        "state": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hé"}, response],
+        "kept": 1,
+        "state": [{"role": "user", "content": "hé"}, response],
     }
     assert worker.receive() is None
     assert worker.exit_code() == 0

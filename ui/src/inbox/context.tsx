@@ -7,7 +7,7 @@ import { age, decided, decider, lineOf, outcome, outcomeTone, title, toolName } 
 import { onSession, onStep } from "../live";
 import { toInterrupt, toSession } from "../router";
 import { Thread, type Calls } from "../sessions/thread";
-import { conversation } from "../sessions/turn";
+import { conversation, readerOf } from "../sessions/turn";
 import { Unavailable } from "../shell/loading";
 import { Name, Plain } from "../shown";
 import * as store from "../store";
@@ -36,9 +36,10 @@ export function useConversation(session: string | undefined): Conversation {
     let timer = 0;
     let read: { of: string; messages: Message[] } | null = null;
     // A session's messages, with all their files, do not change while it is as it was: what its turn does is in the journal.
+    const readMessages = readerOf(session);
     const messagesOf = async (found: TitledSession): Promise<Message[]> => {
       const of = [found.updated_at, found.status, found.total_messages].join();
-      if (read?.of !== of) read = { of, messages: await api.messages(session) };
+      if (read?.of !== of) read = { of, messages: await readMessages() };
       return read.messages;
     };
     const look = async (): Promise<void> => {
@@ -55,7 +56,7 @@ export function useConversation(session: string | undefined): Conversation {
         if (!here) return;
         if (found === undefined) return setProblem("The session is gone.");
         store.set((state) => ({ sessions: store.changed(state.sessions, [[session, found]]) }));
-        const said = await conversation(session, found.status, () => messagesOf(found));
+        const said = await conversation(session, found.status, () => messagesOf(found), readMessages);
         if (!here) return;
         setMessages(said.messages);
         setProblem(null);

@@ -1,6 +1,6 @@
 // Talking to an agent: what was said, what it says now, what it asks, and room for the next message.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api } from "../api";
 import { Answer } from "../answer";
 import { RuleFailed } from "../failed";
@@ -17,7 +17,7 @@ import type { Interrupt, Message, Session } from "../types";
 import { Composer } from "./composer";
 import { seeArrived } from "./drafts";
 import { Said, Thread, type Calls } from "./thread";
-import { conversation, messageOf, type Conversation } from "./turn";
+import { conversation, messageOf, readerOf, type Conversation } from "./turn";
 
 interface Speech {
   attempt: number;
@@ -38,6 +38,7 @@ export function Chat({ session }: { session: Session }) {
   const [asked, setAsked] = useState<ReadonlyMap<string, Interrupt>>(new Map());
   const [problem, setProblem] = useState<string | null>(null);
   const end = useRef<HTMLDivElement>(null);
+  const readMessages = useMemo(() => readerOf(id), [id]);
   const me = useStore((state) => state.me);
   const canSend = me === null || me.scopes.some((scope) => scope === "send" || scope === "admin");
   const forget = () => {
@@ -50,7 +51,7 @@ export function Chat({ session }: { session: Session }) {
     // Who decided is worth to know beside a call, and no reason to show nothing.
     askedIn(id).then((found) => here && setAsked(found), (error: unknown) => here && failed(error));
     const heard = new Set(steps);
-    conversation(id, session.status).then((said) => {
+    conversation(id, session.status, readMessages).then((said) => {
       if (!here) return;
       setRead(said);
       setProblem(null);

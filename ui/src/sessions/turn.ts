@@ -15,16 +15,36 @@ export interface Conversation {
   isOver: boolean;
 }
 
+/** From how many messages on those that are known are not read again: what is short is read whole. */
+const MANY = 100;
+
+/**
+ * Reads the messages of a session again and again: of a long one what is new. A turn may change what was said before, as
+ * one that sums it up does, so the last message that is known comes again: where another stands there, all are read.
+ */
+export function readerOf(session: string): () => Promise<Message[]> {
+  let known: Message[] = [];
+  return async () => {
+    const before = known;
+    const last = before.length - 1;
+    if (before.length >= MANY) {
+      const [again, ...added] = await api.messages(session, last);
+      if (again !== undefined && write(again as unknown as Json) === write(before[last] as unknown as Json)) return (known = [...before, ...added]);
+    }
+    return (known = await api.messages(session));
+  };
+}
+
 /**
  * The messages, and what the newest turn did, as long as it is open or where it has failed: then only its journal has it.
- * `read`: the messages of the session as it was with this status, for who has them already.
+ * `read`: the messages of the session as it was with this status, for who has them already; `readAgain`: as they are by then.
  */
-export async function conversation(session: string, status: SessionStatus, read = () => api.messages(session)): Promise<Conversation> {
+export async function conversation(session: string, status: SessionStatus, read: () => Promise<Message[]>, readAgain = read): Promise<Conversation> {
   // A turn's messages come when it ends. What is asked for after them and still finds it open has none of them.
   const before = await read();
   if (status === "idle") return { messages: before, isWhole: true, isOver: true };
   const [turn, now] = await Promise.all([journal(session), api.session(session)]);
-  if (now.status === "idle") return { messages: await api.messages(session), isWhole: true, isOver: true };
+  if (now.status === "idle") return { messages: await readAgain(), isWhole: true, isOver: true };
   return { messages: [...before, ...turn.items.flatMap(messageIn)], isWhole: turn.isWhole, isOver: status === "error" };
 }
 

@@ -80,6 +80,7 @@ fn questions() -> Vec<StoreQuestion> {
     vec![
         StoreQuestion::Session(session),
         StoreQuestion::Messages(session),
+        StoreQuestion::MessagesPage { session, first: 1, limit: 10 },
         StoreQuestion::Turn(turn),
         StoreQuestion::Journal(turn),
         StoreQuestion::LastEntry(turn),

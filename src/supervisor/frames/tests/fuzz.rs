@@ -14,7 +14,7 @@ fn valid() -> Vec<Value> {
         "allowed_decisions": ["approve"], "approvers": ["ada"]});
     let said = json!({"role": "assistant", "content": "done", "tool_calls": []});
     vec![
-        json!({"frame": "hello", "protocol": 2, "pid": 7, "python": "3.11", "library": "0.1.0", "code": "c"}),
+        json!({"frame": "hello", "protocol": 3, "pid": 7, "python": "3.11", "library": "0.1.0", "code": "c"}),
         json!({"frame": "failed", "message": "no such module", "hint": "install it"}),
         json!({"frame": "log", "turn": TURN, "stream": "stdout", "text": "hi"}),
         json!({"frame": "pong"}),

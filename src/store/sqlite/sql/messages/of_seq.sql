@@ -1,1 +1,0 @@
-SELECT message FROM messages WHERE session = ?1 ORDER BY idx
