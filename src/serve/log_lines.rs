@@ -105,7 +105,10 @@ mod tests {
         }
         assert!(!line.contains("\u{1b}[8m") && !line.contains("\u{1b}]"), "{line:?}");
         assert!(line.contains("it said old\\rnew \\u{202e}txt.exe"), "{line:?}");
-        assert!(line.contains("=old\\rnew \\u{202e}txt.exe \\u{1b}[8mhidden \\u{1b}]0;title\\u{7}"), "{line:?}");
+        assert!(
+            line.contains("\u{1b}[0mold\\rnew \\u{202e}txt.exe \\u{1b}[8mhidden \\u{1b}]0;title\\u{7}"),
+            "{line:?}"
+        );
         assert!(line.ends_with('\n') && line.contains("\u{1b}[32m"), "its own colours stay: {line:?}");
     }
 

@@ -6,6 +6,7 @@ A conversation grows at its end. What stays as it is before that is not said aga
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hitl.messages import ChatMessage
@@ -27,7 +28,7 @@ class GivenState:
         self._objects = [_objects_of(message) for message in given]
         self.messages = [ChatMessage.from_dict(message) for message in given]
 
-    def kept(self, state: list[dict[str, Any]]) -> int:
+    def kept(self, state: Sequence[Mapping[str, Any]]) -> int:
         """How many messages of ``state`` are as they were given, from the first on."""
         count = 0
         try:
@@ -40,7 +41,7 @@ class GivenState:
         return count
 
 
-def _objects_of(message: dict[str, Any]) -> str | None:
+def _objects_of(message: Mapping[str, Any]) -> str | None:
     """The JSON of what can be changed in a message; None where there is nothing, as in most."""
     objects = [message.get(name) for name in _CHANGEABLE]
     return None if objects == [None, None, None] else _write(objects)
