@@ -455,21 +455,6 @@ def test_the_keys_of_a_request_are_not_shown_while_a_message_is_written(open_inb
     assert inbox.resolved(asked["interrupt_id"]) == {"approved": True}
 
 
-def test_what_stands_below_a_message_of_the_page_can_be_scrolled_out_from_under_it(open_inbox: Open) -> None:
-    inbox = open_inbox("phone", expected=("409",))
-    session_id, [first] = inbox.asked(call("refund", order=1, cents=5, reason="cracked"))
-    inbox.page.goto(inbox.page.url.partition("#")[0] + f"#/sessions/{session_id}")
-    inbox.click("Approve", inbox.page.get_by_role("region", name="Request: refund"))
-    inbox.api.resume_to_the_end(session_id, first["interrupt_id"], {"approved": False})
-    inbox.send()
-    expect(inbox.page.locator(".toast.bad")).to_contain_text("Yours was not taken.")
-    inbox.api.settled(session_id, json.dumps([[call("refund", order=2, cents=6, reason="late")]]), 1)
-    card = inbox.page.get_by_role("region", name="Request: refund")
-    expect(card).to_contain_text("late")
-    inbox.click("Approve", card)
-    expect(inbox.undo).to_be_visible()
-
-
 def test_of_a_long_conversation_what_is_new_is_read_after_a_turn_and_all_of_one_that_was_changed(
     open_inbox: Open,
 ) -> None:
