@@ -49,7 +49,7 @@ const WEBHOOK: &str = "webhook";
 #[utoipa::path(get, path = "/sessions/{session_id}/messages", tag = "messages", operation_id = "list_messages",
     params(
         ("session_id" = SessionId, Path, description = "The session."),
-        ("after" = Option<usize>, Query, minimum = 0,
+        ("after" = Option<usize>, Query, minimum = 0, maximum = 2147483647,
             description = "How many to leave out, from the first on; none where absent. A turn may change those too: one that sums up what was said."),
         ("limit" = Option<usize>, Query, minimum = 1, maximum = 1000, description = "How many at most; all where absent."),
     ),

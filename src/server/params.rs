@@ -52,6 +52,8 @@ pub struct Query {
 pub const DEFAULT_LIMIT: usize = 100;
 /// The largest `limit`.
 pub const MAX_LIMIT: usize = 1000;
+/// The largest `after`: what the description of the routes can say.
+const MOST_AFTER: u64 = i32::MAX as u64;
 /// The longest `q`, in characters.
 pub const LONGEST_SEARCH: usize = 200;
 /// The longest poll; a longer `timeout` is as good as none.
@@ -167,8 +169,9 @@ impl Query {
 
     /// How many of a list to leave out, from the first on.
     pub fn after(&mut self) -> Option<usize> {
-        self.read("after", "out_of_range", "a whole number of 0 or more", |text| {
-            whole(text).and_then(|after| usize::try_from(after).ok())
+        let wanted = format!("a whole number from 0 to {MOST_AFTER}");
+        self.read("after", "out_of_range", &wanted, |text| {
+            whole(text).filter(|after| *after <= MOST_AFTER).and_then(|after| usize::try_from(after).ok())
         })
     }
 

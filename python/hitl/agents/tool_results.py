@@ -7,14 +7,14 @@ from typing import Any
 
 from hitl.attachments import Attachment
 from hitl.errors import HitlError
-from hitl.journal.error_codec import error_message
+from hitl.journal.error_codec import error_words
 from hitl.journal.inner_attachments import attachments_in, with_attachments
 from hitl.strict_json import sendable
 
 
 def error_content(error: Exception | SystemExit) -> str:
     """`{"error": ...}`: our own errors speak for themselves, others with their class."""
-    text = error_message(error)
+    text = error_words(error)
     if not isinstance(error, HitlError):
         text = f"{type(error).__name__}: {text}" if text else type(error).__name__
     return json.dumps({"error": text}, ensure_ascii=False)

@@ -46,12 +46,17 @@ def decode_error(encoded: dict[str, Any]) -> BaseException:
     return fallback
 
 
-def error_message(error: BaseException) -> str:
-    """``str(error)`` that never raises and can always be sent as UTF-8."""
+def error_words(error: BaseException) -> str:
+    """``str(error)`` that never raises."""
     try:
-        text = str(error)
+        return str(error)
     except Exception as broken:  # noqa: BLE001 - a __str__ of the agent's own may do anything
-        text = f"<{type(broken).__name__} in {type(error).__name__}.__str__>"
+        return f"<{type(broken).__name__} in {type(error).__name__}.__str__>"
+
+
+def error_message(error: BaseException) -> str:
+    """The same, as it can always be sent as UTF-8."""
+    text = error_words(error)
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
