@@ -469,7 +469,9 @@ def test_of_a_long_conversation_what_is_new_is_read_after_a_turn_and_all_of_one_
     inbox.api.send(session_id, "one more")
     expect(chat.locator(".said.assistant").last).to_contain_text("one more")
     expect(chat.locator(".said")).to_have_count(152)
-    assert {url.rpartition("/")[2] for url in read} == {"messages", "messages?after=149"}
+    asked_for = [url.rpartition("/")[2] for url in read]
+    # It may look once more, and then leaves out what it has by then.
+    assert "messages" not in asked_for[asked_for.index("messages?after=149") :]
     # Where the last message that it has is another one by now, what comes before it may be another too.
     other = [{"role": "assistant", "content": "Another."}]
     inbox.page.route("**/messages?after=151", lambda route: route.fulfill(json=other))
