@@ -80,6 +80,10 @@ pub struct Interrupt {
     /// middleware does. Left out otherwise, and for a `tool_approval` and an `unknown_outcome`, which always may.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lets_run: bool,
+    /// For a tool approval: whether something else may run than its arguments say. Where there are rules, nobody's decision for always
+    /// settles it besides.
+    #[serde(default, skip_serializing)]
+    pub is_hidden: bool,
     /// Whom the tool itself names, where `approvers` are those of a rule: they answer for a call that no rule is for.
     #[serde(default, skip_serializing)]
     pub tool_approvers: Vec<String>,
@@ -267,6 +271,7 @@ impl Interrupt {
             None => None,
         };
         let lets_run = ask.lets_run && !is_approval(&ask.kind);
+        let is_hidden = !ask.is_run;
         Ok(Self {
             interrupt_id: opening.id,
             session_id: opening.session,
@@ -297,6 +302,7 @@ impl Interrupt {
             approvers: ask.approvers,
             rule_failed: None,
             lets_run,
+            is_hidden,
             tool_approvers: Vec::new(),
         })
     }
@@ -414,6 +420,7 @@ impl Interrupt {
             approvers,
             rule_failed: _,
             lets_run: _,
+            is_hidden: _,
             tool_approvers,
             args_schema,
             claimed_by: _,

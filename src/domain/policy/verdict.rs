@@ -172,13 +172,16 @@ pub fn objection(answered: &Interrupt, standing: RuleSets<'_>, by: Option<&Actor
 }
 
 /// Whether what somebody decided for always may settle `settled` too, of which they were not asked: the rules take it as
-/// a plain answer of theirs, and each of them can tell, and could when it was asked.
+/// a plain answer of theirs, and each of them can tell, and could when it was asked. None can tell of a call whose arguments are not
+/// what would run.
 pub fn lets_sweep(settled: &Interrupt, standing: RuleSets<'_>, by: &Actor) -> bool {
     let Some((args, _)) = would_run(settled) else { return true };
     let Some(scope) = settled.scope() else { return false };
     let origin = origin(settled);
     let ruling = standing.ruling(Call { tool: scope.tool, args: &args, agent: scope.agent, origin });
-    settled.rule_failed.is_none() && !ruling.is_undecided() && objection(settled, standing, Some(by), true).is_ok()
+    let can_tell =
+        settled.rule_failed.is_none() && !ruling.is_undecided() && (!settled.is_hidden || standing.is_empty());
+    can_tell && objection(settled, standing, Some(by), true).is_ok()
 }
 
 /// Where the call comes from that an answer lets run. What is asked after a crash says nothing of it.

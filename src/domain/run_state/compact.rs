@@ -50,6 +50,8 @@ pub struct CompactInterrupt {
     rule_failed: Option<String>,
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     lets_run: bool,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    is_hidden: bool,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     tool_approvers: Vec<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -91,6 +93,7 @@ impl CompactInterrupt {
             approvers,
             rule_failed,
             lets_run,
+            is_hidden,
             tool_approvers,
         } = interrupt.clone();
         let built_in = answer::built_in_schema(interrupt.into(), &Anew);
@@ -114,6 +117,7 @@ impl CompactInterrupt {
             approvers,
             rule_failed,
             lets_run,
+            is_hidden,
             tool_approvers,
             metadata,
         }
@@ -164,6 +168,7 @@ impl CompactInterrupt {
             approvers: self.approvers,
             rule_failed: self.rule_failed,
             lets_run: self.lets_run,
+            is_hidden: self.is_hidden,
             tool_approvers: self.tool_approvers,
         };
         if interrupt.response_schema.is_none() {

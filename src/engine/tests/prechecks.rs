@@ -28,6 +28,7 @@ crate::store::contract::for_each_store!(
     an_answer_is_looked_at_again_once_the_rules_are_others,
     an_answer_is_looked_at_again_once_a_policy_was_pushed,
     what_a_decision_for_always_settles_is_looked_at_again_once_more_is_asked,
+    no_decision_for_always_settles_what_was_hidden_before_there_were_rules,
     an_answer_whose_rules_change_for_ever_is_not_taken,
     a_question_is_looked_at_again_once_the_rules_are_others,
     the_rules_of_a_session_are_ready_when_it_asks,
@@ -248,6 +249,20 @@ async fn what_a_decision_for_always_settles_is_looked_at_again_once_more_is_aske
     assert!(sixth.rule.is_some_and(|rule| rule.starts_with("grant:")));
     // Of this one the rule could not tell.
     assert_eq!(zeroth.status, none);
+}
+
+async fn no_decision_for_always_settles_what_was_hidden_before_there_were_rules(fixture: Fixture) {
+    let world = World::new(fixture, settings()).await;
+    let order = world.begin().await;
+    let mut hidden = pay(5);
+    hidden["is_run"] = json!(false);
+    let batch = world.append(&order, vec![call(pay(5)), call(hidden), call(pay(6)), waiting(None, &[])]).await.unwrap();
+    let [shown, hidden, other] = asked(batch)[..] else { panic!("three are asked") };
+    let world = world.crash().await;
+    load(&world, rule(Effect::Deny, Some("args.amount > 1000")));
+    world.answer(order.session, shown, json!({"approved": true, "always": true})).await.unwrap();
+    assert!(world.interrupt(other).await.rule.is_some_and(|rule| rule.starts_with("grant:")));
+    assert_eq!(world.interrupt(hidden).await.status, InterruptStatus::Pending);
 }
 
 async fn an_answer_whose_rules_change_for_ever_is_not_taken(fixture: Fixture) {

@@ -107,6 +107,7 @@ fn asked() -> Interrupt {
         approvers: vec!["ada".to_owned()],
         rule_failed: text(),
         lets_run: true,
+        is_hidden: true,
         tool_approvers: vec!["ada".to_owned()],
         args_schema: Some(json!({})),
         claimed_by: text(),

@@ -89,6 +89,7 @@ const INTERRUPT: Columns = &[
     "approvers",
     "rule_failed",
     "lets_run",
+    "hidden",
     "tool_approvers",
 ];
 

@@ -394,6 +394,7 @@ pub(crate) fn approval(session: u128, number: u128, tool: &str) -> Interrupt {
         approvers: Vec::new(),
         rule_failed: None,
         lets_run: false,
+        is_hidden: false,
         tool_approvers: Vec::new(),
     }
 }
@@ -423,6 +424,7 @@ pub(crate) fn custom(session: u128, number: u128) -> Interrupt {
         approvers: vec!["bob".to_owned(), "group:finance".to_owned()],
         rule_failed: Some("rule \"colours\" could not tell: No such key: hue".to_owned()),
         lets_run: true,
+        is_hidden: true,
         tool_approvers: vec!["cleo".to_owned()],
         ..approval(session, number, "paint")
     }

@@ -214,6 +214,7 @@ pub(in crate::store) const TABLES: &[Table] = &[
             text("rule_failed"),
             json("tool_approvers"),
             bool("lets_run"),
+            bool("hidden"),
         ],
     },
     Table {

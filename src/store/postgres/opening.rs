@@ -21,6 +21,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0006_codes.sql"),
     include_str!("migrations/0007_home.sql"),
     include_str!("migrations/0008_branch.sql"),
+    include_str!("migrations/0009_hidden.sql"),
 ];
 /// The version of the schema that this build reads and writes.
 pub(super) const NEWEST: i32 = MIGRATIONS.len() as i32;

@@ -331,7 +331,8 @@ fn interrupt_columns<'r, 'i>(
         .json(|row| rows::list_or_none(&row.approvers))?
         .text_or_none(|row| row.rule_failed.as_deref())
         .json(|row| rows::list_or_none(&row.tool_approvers))?
-        .plain(|row| row.lets_run.then_some(true));
+        .plain(|row| row.lets_run.then_some(true))
+        .plain(|row| row.is_hidden.then_some(true));
     Ok(columns)
 }
 

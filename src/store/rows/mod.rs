@@ -336,6 +336,7 @@ pub(super) fn interrupt(cells: &mut impl Cells, forms: &KeptForms) -> Result<(u6
         approvers: cells.json_or_none()?.unwrap_or_default(),
         rule_failed: cells.plain()?,
         lets_run: cells.plain::<Option<bool>>()?.unwrap_or_default(),
+        is_hidden: cells.plain::<Option<bool>>()?.unwrap_or_default(),
         tool_approvers: cells.json_or_none()?.unwrap_or_default(),
     };
     if has_built_in_schema {

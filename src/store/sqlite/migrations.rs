@@ -20,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0013_told.sql"),
     include_str!("migrations/0014_graphs.sql"),
     include_str!("migrations/0015_policy.sql"),
+    include_str!("migrations/0016_hidden.sql"),
 ];
 
 /// The version of the schema that this build writes.

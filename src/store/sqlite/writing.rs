@@ -93,6 +93,7 @@ impl Handle<'_> {
                 interrupt.rule_failed,
                 rows::list_or_none(&interrupt.tool_approvers)?,
                 interrupt.lets_run.then_some(true),
+                interrupt.is_hidden.then_some(true),
             ],
         )
     }

@@ -255,6 +255,20 @@ fn always_settles_only_what_a_plain_answer_would_and_what_rules_can_judge() {
 }
 
 #[test]
+fn always_settles_no_call_whose_arguments_are_not_what_would_run_where_there_are_rules_by_then() {
+    let [ada, ..] = people();
+    let (none, allow) = (Rules::default(), rules([named("small", Effect::Allow, "args.amount < 10")]));
+    let sweeps = |value: &Value, server: &Rules| {
+        let settled = Interrupt { is_hidden: true, ..answered(&json!({"amount": 5}), value, &[]) };
+        lets_sweep(&settled, RuleSets { session: &none, server }, &ada)
+    };
+    let (yes, no) = (json!({"type": "approve"}), json!({"type": "reject"}));
+    assert!(sweeps(&yes, &none));
+    assert!(!sweeps(&yes, &allow));
+    assert!(sweeps(&no, &allow));
+}
+
+#[test]
 fn a_stored_rule_that_is_none_any_more_never_can_tell() {
     let stored = Rules::stored(vec![named("never", Effect::Deny, "args.a.map(x, x + x).map(x, x + x) == []")]);
     let says = stored.says(call(&json!({})));

@@ -280,6 +280,17 @@ async fn nothing_that_sessions_need_on_their_way_looks_at_a_whole_table() {
 }
 
 #[tokio::test]
+async fn notices_to_who_is_passed_over_are_not_read() {
+    let (_database, client) = full().await;
+    client.batch_execute("VACUUM ANALYZE hitl.outbox").await.unwrap();
+    for statement in [text_of("outbox/next_due"), format!("{} {}", text_of("outbox/select"), text_of("outbox/due"))] {
+        let plan = plan(&client, &statement).await;
+        assert!(plan.contains("Index Only Scan using outbox_due"), "{statement}\n{plan}");
+        assert!(!plan.contains("Index Scan using outbox_due"), "{statement}\n{plan}");
+    }
+}
+
+#[tokio::test]
 async fn nor_does_what_is_planned_before_anything_is_known_of_a_table() {
     let database = Database::new().await;
     drop(database.store().await);

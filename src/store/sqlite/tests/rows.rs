@@ -182,6 +182,15 @@ async fn what_has_to_be_fast_uses_an_index_and_sorts_nothing() {
 }
 
 #[tokio::test]
+async fn notices_to_who_is_passed_over_are_not_read() {
+    let (_directory, path) = place();
+    open(&path).close().await.unwrap();
+    let connection = crate::store::sqlite::connection::open(&path).unwrap();
+    let next = plan(&connection, include_str!("../sql/outbox/next_due.sql"));
+    assert!(next.contains("COVERING INDEX outbox_due "), "{next}");
+}
+
+#[tokio::test]
 async fn a_list_of_sessions_and_a_search_go_along_the_sessions_and_no_further_than_they_may() {
     use crate::domain::search::Needle;
     use crate::domain::status::Status;

@@ -18,7 +18,7 @@ SELECT coalesce(e.number, 0) AS last_event, s.version, s.token,
        NULL AS agent, NULL AS rule, NULL AS args_digest, NULL AS created_at, NULL AS expires_at, NULL AS value,
        NULL AS resolved_by, NULL AS resolved_at, NULL AS metadata, NULL AS tool_source, NULL AS args_schema,
        NULL AS claimed_by, NULL AS claimed_until, NULL AS snoozed_by, NULL AS snoozed_until, NULL AS sent_by,
-       NULL AS approvers, NULL AS rule_failed, NULL AS lets_run, NULL AS tool_approvers
+       NULL AS approvers, NULL AS rule_failed, NULL AS lets_run, NULL AS hidden, NULL AS tool_approvers
 FROM (SELECT $1::uuid AS id) asked
 LEFT JOIN hitl.sessions s ON s.id = asked.id
 LEFT JOIN LATERAL (SELECT number, stored_at FROM hitl.events WHERE session = asked.id ORDER BY number DESC LIMIT 1) e ON true
@@ -30,6 +30,6 @@ SELECT NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, N
        seq, id, session, turn, type, payload, status, message, built_in_schema, response_schema, allowed_decisions,
        tool_call_id, agent, rule, args_digest, created_at, expires_at, value, resolved_by, resolved_at, metadata,
        tool_source, args_schema, claimed_by, claimed_until, snoozed_by, snoozed_until, sent_by, approvers, rule_failed,
-       lets_run, tool_approvers
+       lets_run, hidden, tool_approvers
 FROM hitl.interrupts
 WHERE session = $1 AND status = 'pending'
