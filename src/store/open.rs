@@ -33,6 +33,9 @@ impl Address {
         }
         // An address may carry a password, so it is not repeated.
         let invalid = |reason: &str| Err(OpenError::InvalidAddress(reason.to_owned()));
+        if text.eq_ignore_ascii_case("memory") {
+            return invalid("memory is written in small letters, and a file of that name as ./Memory");
+        }
         let (scheme, path) = match text.split_once(':') {
             Some((scheme, rest)) if is_scheme(scheme) => (scheme.to_ascii_lowercase(), rest),
             _ => ("sqlite".to_owned(), text),

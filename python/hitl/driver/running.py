@@ -242,7 +242,7 @@ class RunningTurn:
             given = GivenState(frame["state"])
             self.turn.conversation = (*given.messages, message)
             response, state = await self._agent.run(message, given.messages)
-            self.turn.unawaited.refuse()
+            self.turn.unawaited.refuse(self.turn.tasks)
             said = [item.to_dict() for item in state]
             kept = given.kept(said)
             return {"response": response.to_dict(), "kept": kept, "state": said[kept:]}

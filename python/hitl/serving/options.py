@@ -330,6 +330,8 @@ class ServeOptions:
             )
         if self.store == "memory" or (scheme == "sqlite" and rest.strip()) or _is_elsewhere(self.store):
             return
+        if self.store.lower() == "memory":
+            raise InvalidOption("--store", f"{self.store} would be a file", "write memory, or ./Memory for that file")
         if not self.store.strip() or scheme == "sqlite":
             raise InvalidOption("--store", "names no file", f"for example {DEFAULT_STORE}, or memory")
         if colon and rest.startswith("//"):

@@ -27,6 +27,7 @@ from hitl.tools.options import SETTERS, ToolOptions
 from hitl.tools.schema import check_schema
 from hitl.turn.interrupts import seconds
 from hitl.turn.runtime import Turn, current_turn, location_of
+from hitl.turn.unawaited import NOBODY_ASKED
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -99,7 +100,7 @@ class _Approval:
             frame,
             mark,
         )
-        return turn.unawaited.made(mark, asks, f"approval() at {location_of(frame)}")
+        return turn.unawaited.made(mark, asks, f"approval() at {location_of(frame)} {NOBODY_ASKED}")
 
     def sync(
         self,

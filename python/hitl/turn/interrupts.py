@@ -19,6 +19,7 @@ from hitl.errors import InterruptExpired, InvalidAnswer
 from hitl.turn.naming import check_text
 from hitl.turn.reasking import Reader
 from hitl.turn.runtime import Turn, current_turn, location_of
+from hitl.turn.unawaited import NOBODY_ASKED
 from hitl.turn.undescribed import why_not
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ class _Interrupt:
         who = read_approvers(approvers)
         rest = response_schema, expires_in, on_expire, metadata, who, frame, (mark := object())
         asks = _ask(turn, payload, type, key, message, *rest)
-        return turn.unawaited.made(mark, asks, f"interrupt() at {location_of(frame)}")
+        return turn.unawaited.made(mark, asks, f"interrupt() at {location_of(frame)} {NOBODY_ASKED}")
 
     @overload
     def sync(

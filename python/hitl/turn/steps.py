@@ -209,8 +209,10 @@ def _run(
     name, location = _name_of(function), location_of(frame)
     arguments = _named_arguments(function, args, kwargs)
     if retries is not None:
-        return run(turn, retries, "step", name, body, key=key, location=location, arguments=arguments)
-    return turn.run_step("step", name, body, key=key, location=location, arguments=arguments, once=once)
+        runs = run(turn, retries, "step", name, body, key=key, location=location, arguments=arguments)
+    else:
+        runs = turn.run_step("step", name, body, key=key, location=location, arguments=arguments, once=once)
+    return turn.unawaited.made(runs, runs, f"step {name}() at {location} was never awaited, and has not run")
 
 
 def _named_arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -35,6 +35,7 @@ WRONG: dict[str, tuple[list[str], str, str]] = {
     "no address of IPv6": (["m:a", "--host", "::zz"], "--host: ::zz is no address", "127.0.0.1"),
     "empty host": (["m:a", "--host", ""], "--host: is empty", "127.0.0.1"),
     "no such store": (["m:a", "--store", "mysql://x"], "no mysql store", "sqlite:"),
+    "memory in large letters": (["m:a", "--store", "Memory"], "--store: Memory would be a file", "write memory"),
     "store without a path": (["m:a", "--store", "sqlite:"], "--store: names no file", "sqlite:"),
     "negative duration": (["m:a", "--ttl", "-1"], "--ttl: -1.0 is no duration", "seconds"),
     "endless duration": (["m:a", "--timeout", "inf"], "--timeout: inf is no duration", "seconds"),

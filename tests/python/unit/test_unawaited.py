@@ -1,4 +1,4 @@
-"""turn/unawaited.py: a question whose `await` was forgotten ends the turn with an error; no gate is open in silence."""
+"""turn/unawaited.py: a question or step whose `await` was forgotten ends the turn with an error; nothing is left out in silence."""
 
 from __future__ import annotations
 
@@ -41,6 +41,55 @@ async def test_a_question_that_was_never_awaited_ends_the_turn_and_is_named(body
     assert "test_unawaited.py:" in result.error
     assert "was never awaited, and nobody was asked" in result.error
     assert "hint: write await before it" in result.error
+
+
+async def charge() -> str:
+    return "charged"
+
+
+@hitl.step(key="charge")
+async def charge_decorated() -> str:
+    return "charged"
+
+
+@hitl.step(retries=2)
+async def charge_again() -> str:
+    return "charged"
+
+
+async def forgets_a_step() -> None:
+    hitl.step(charge)  # type: ignore[unused-coroutine]  # what is tested
+
+
+async def forgets_a_decorated_step() -> None:
+    charge_decorated()  # type: ignore[unused-coroutine]  # what is tested
+
+
+async def forgets_a_step_that_is_tried_again() -> None:
+    charge_again()  # type: ignore[unused-coroutine]  # what is tested
+
+
+@pytest.mark.parametrize(
+    ("body", "step"),
+    [
+        (forgets_a_step, "charge"),
+        (forgets_a_decorated_step, "charge_decorated"),
+        (forgets_a_step_that_is_tried_again, "charge_again"),
+    ],
+)
+async def test_a_step_that_was_never_awaited_ends_the_turn_and_is_named(body: Asks, step: str) -> None:
+    result = await hitl.run(agent(body), "go")
+    assert result.error is not None
+    assert f"step {step}() at " in result.error
+    assert "test_unawaited.py:" in result.error
+    assert "was never awaited, and has not run" in result.error
+
+
+async def test_what_a_task_that_is_left_behind_is_about_to_begin_is_not_forgotten() -> None:
+    async def body() -> None:
+        asyncio.create_task(hitl.step(charge))  # noqa: RUF006 - left behind
+
+    assert (await hitl.run(agent(body), "go")).status == "idle"
 
 
 async def test_what_was_cancelled_before_it_began_is_not_forgotten() -> None:

@@ -5,4 +5,4 @@ ALTER TABLE interrupts ADD COLUMN hidden INTEGER;
 -- With all that is asked of what is due but a receiver has to have: thousands of notices to one that does not answer are passed
 -- over without reading them.
 DROP INDEX outbox_due;
-CREATE INDEX outbox_due ON outbox (due_at, origin, event, status) WHERE due_at IS NOT NULL;
+CREATE INDEX outbox_due ON outbox (due_at, seq, origin, event, status) WHERE due_at IS NOT NULL;

@@ -231,8 +231,18 @@ fn addresses_are_read() {
 
 #[test]
 fn addresses_that_mean_nothing_are_refused_without_repeating_them() {
-    for text in ["", " ", "sqlite:", "sqlite://x.db", ":memory:", "sqlite::memory:", "memory:x", "mysql://u:secret@h/d"]
-    {
+    for text in [
+        "",
+        " ",
+        "sqlite:",
+        "sqlite://x.db",
+        ":memory:",
+        "sqlite::memory:",
+        "memory:x",
+        "Memory",
+        "MEMORY",
+        "mysql://u:secret@h/d",
+    ] {
         let error = Address::parse(text).unwrap_err();
         assert_eq!(error.code(), "store_address_invalid", "{text}");
         assert!(!error.to_string().contains("secret"), "{error}");
