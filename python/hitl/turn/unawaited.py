@@ -1,4 +1,4 @@
-"""Questions and steps whose `await` was forgotten: nobody was asked and nothing done, and the code goes on as if it were.
+"""Questions and steps whose `await` was forgotten: nobody was asked, nothing was done, and the code goes on.
 
 Python only warns of such a coroutine, on standard error, once it is gone. A gate that was not awaited would stand
 open, so the turn ends with an error that says where.
@@ -24,7 +24,7 @@ class Unawaited:
         self._most = 16
 
     def made(self, mark: object, coroutine: Coroutine[Any, Any, T], what: str) -> Coroutine[Any, Any, T]:
-        """`coroutine`, which may say `begun(mark)` first of all; `what` names it, where it was made, and what was not done."""
+        """`coroutine`, which may say `begun(mark)` first of all; `what` says that it was left out, and where."""
         self._made[mark] = coroutine, what
         if len(self._made) > self._most:
             self._made = {mark: made for mark, made in self._made.items() if _is_new(made[0])}
@@ -36,8 +36,8 @@ class Unawaited:
         self._made.pop(mark, None)
 
     def refuse(self, tasks: Iterable[Task[Any]]) -> None:
-        """RuntimeError that names the first that nobody has awaited. What was cancelled before it began is none, nor is what one of
-        the turn's `tasks` is about to begin."""
+        """RuntimeError that names the first that nobody has awaited. What was cancelled before it began is none, nor is
+        what one of the turn's `tasks` is about to begin."""
         forgotten = [made for made in self._made.values() if _is_new(made[0])]
         self._made.clear()
         if forgotten:

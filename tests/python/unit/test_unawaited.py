@@ -1,4 +1,4 @@
-"""turn/unawaited.py: a question or step whose `await` was forgotten ends the turn with an error; nothing is left out in silence."""
+"""turn/unawaited.py: what is asked or done without `await` ends the turn with an error that names its line."""
 
 from __future__ import annotations
 
