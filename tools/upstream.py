@@ -67,6 +67,8 @@ class Suite:
     """How many tests the files have."""
     in_steps: int
     """How many of those that run have steps of their turn in their journal. The others need no framework's loop."""
+    prefixes: int
+    """From how many prefixes of their journals these run again, in all, with HITL_TEST_FULL=1."""
     left_out: list[LeftOut]
     fail_alone: list[LeftOut]
     """Those that the files have besides: they fail without a turn too, with the release that is tested here."""
@@ -181,6 +183,12 @@ def results(suite: Suite) -> Path:
     return UNPACKED / f"{suite.name}.json"
 
 
+def in_turns(suite: Suite, found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """What came of those tests that are to pass in turns."""
+    others = {*names_of(suite.left_out), *names_of(suite.fail_alone)}
+    return [each for each in found if each["test"] not in others]
+
+
 def judge(suite: Suite, found: list[dict[str, Any]], *, is_full: bool) -> list[str]:
     """What is wrong with what came of a suite."""
     wrong = []
@@ -189,7 +197,9 @@ def judge(suite: Suite, found: list[dict[str, Any]], *, is_full: bool) -> list[s
         passed = {each["test"] for each in found if each["outcome"] == "passed"}
         wrong += [f"{test} is left out, but passes" for test in sorted(passed & left)]
         wrong += [f"{test} is said to fail without a turn, but passes" for test in sorted(passed & alone)]
-        found = [each for each in found if each["test"] not in left | alone]
+        found = in_turns(suite, found)
+        if (prefixes := sum(each["replays"] for each in found)) != suite.prefixes:
+            wrong.append(f"the tests ran again from {prefixes} prefixes, and not {suite.prefixes}")
     if len(found) + len(left) != suite.selected:
         wrong.append(f"{len(found)} tests ran and {len(left)} are left out, which is not the {suite.selected} selected")
     wrong += [f"{each['test']}: {each['outcome']}" for each in found if each["outcome"] != "passed"]
@@ -217,10 +227,9 @@ def main(names: list[str]) -> int:
             return 1
         found = json.loads(results(suite).read_text())
         wrong = judge(suite, found, is_full=bool(os.environ.get(FULL)))
-        counts = {what: sum(each[what] for each in found) for what in ("steps", "questions", "replays")}
-        alone = names_of(suite.fail_alone)
-        in_turns = sum(each["test"] not in alone for each in found)
-        print(f"{suite.title}: {in_turns} tests in turns, {suite.left} left out, {counts}", flush=True)
+        ran = in_turns(suite, found)
+        counts = {what: sum(each[what] for each in ran) for what in ("steps", "questions", "replays")}
+        print(f"{suite.title}: {len(ran)} tests in turns, {suite.left} left out, {counts}", flush=True)
         if wrong:
             failed = True
             print(said, *wrong, sep="\n")

@@ -8,7 +8,10 @@ from agents import Agent, Runner, function_tool
 from agents.testing import ScriptedModel, assistant_message, function_call
 from inturns import world
 
+from hitl import step
 from hitl.ext.turns import is_in_turn
+from hitl.tools.asking import Question, ask
+from hitl.turn.runtime import current_turn
 
 runs = itertools.count()
 
@@ -52,6 +55,11 @@ async def test_is_rejected_by_its_own_words() -> None:
     assert done == []
 
 
+async def test_is_allowed_by_a_rule() -> None:
+    decision = await ask(current_turn(), Question("pay", {"cents": 5}, ("approve",), required=False))
+    assert decision["type"] == "approve"
+
+
 def test_needs_no_turn() -> None:
     assert agent("pay", {}).name == "payer"
 
@@ -78,6 +86,20 @@ async def test_has_a_tool_that_does_otherwise_beside_the_turn() -> None:
     looker = agent("look", {})
     looker.tools = [look_once]
     await Runner.run(looker, "go")
+
+
+async def test_does_more_when_its_question_was_open() -> None:
+    """A process that takes up a turn with an open question does a step that the first did not."""
+    asked = current_turn().port.journal[-1]["entry"] == "ask"
+    payer = agent("pay", {"cents": 5})
+    state = (await Runner.run(payer, "go")).to_state()
+    state.approve(state.get_interruptions()[0])
+    await Runner.run(payer, state)
+    if asked:
+        await step(more)
+
+
+async def more() -> None: ...
 
 
 async def test_runs_a_finished_step_again() -> None:

@@ -20,7 +20,14 @@ def test_a_test_decides_in_its_frameworks_own_words(results: running.Results) ->
         assert result["outcome"] == "passed", result["error"]
         assert result["questions"] == 1
         assert result["steps"] >= 2
-        assert result["replays"] >= 4
+        assert result["replays"] == result["entries"]  # from each of them, and so with the question open too
+
+
+def test_a_decision_of_a_rule_is_never_cut_off_its_question(results: running.Results) -> None:
+    result = results["test_is_allowed_by_a_rule"]
+    assert result["outcome"] == "passed", result["error"]
+    assert result["questions"] == 1
+    assert result["replays"] == result["entries"] - 1
 
 
 def test_a_test_without_steps_is_not_replayed(results: running.Results) -> None:
@@ -38,6 +45,7 @@ def test_what_is_left_out_does_not_run(results: running.Results) -> None:
         ("test_fails_by_itself", ("in a turn", "of its own")),
         ("test_goes_another_way_in_a_replay", ("replayed from", "ReplayMismatch")),
         ("test_has_a_tool_that_does_otherwise_beside_the_turn", ("replayed from", "tool look: ValueError: only in a")),
+        ("test_does_more_when_its_question_was_open", ("replayed from", "and did ['step step more'] besides")),
         ("test_runs_a_finished_step_again", ("replayed from", "finished steps ran again: ~tool:call-1")),
     ],
 )

@@ -42,7 +42,8 @@ def test_what_is_left_out_is_named_once_with_a_reason_and_is_little(suite: upstr
 @each_suite
 def test_the_page_has_its_counts_and_every_reason(suite: upstream.Suite) -> None:
     run = suite.selected - suite.left
-    assert f"| {suite.title} | `{suite.requirement}` | {suite.selected} | {run} | {suite.in_steps} |" in PAGE
+    counts = f"{suite.selected} | {run} | {suite.in_steps} | {suite.prefixes:,}"
+    assert f"| {suite.title} | `{suite.requirement}` | {counts} |" in PAGE
     for each in suite.left_out:
         assert f"- {suite.title}, {len(each.tests)}: {each.why}." in LINES
     if suite.fail_alone:
@@ -84,12 +85,12 @@ def test_what_is_kept_is_not_fetched(suite: upstream.Suite, served: list[bytes])
 
 
 def result(test: str, outcome: str = "passed", steps: int = 1) -> dict[str, Any]:
-    return {"test": test, "outcome": outcome, "steps": steps}
+    return {"test": test, "outcome": outcome, "steps": steps, "replays": 2 * steps}
 
 
 def suite_of(*left_out: str) -> upstream.Suite:
     left = [upstream.LeftOut("why", list(left_out))] if left_out else []
-    return replace(SUITES[0], selected=2 + len(left_out), in_steps=1, left_out=left, fail_alone=[])
+    return replace(SUITES[0], selected=2 + len(left_out), in_steps=1, prefixes=2, left_out=left, fail_alone=[])
 
 
 GOOD = [result("a"), result("b", steps=0)]
@@ -113,6 +114,13 @@ def test_a_suite_that_does_not_is_not(found: list[dict[str, Any]], said: str) ->
     assert said in upstream.judge(suite_of(), found, is_full=False)[0]
 
 
+def test_a_full_run_is_from_each_prefix() -> None:
+    assert upstream.judge(suite_of(), GOOD, is_full=True) == []
+    five = [{**each, "replays": 0} for each in GOOD]
+    assert upstream.judge(suite_of(), five, is_full=False) == []
+    assert upstream.judge(suite_of(), five, is_full=True) == ["the tests ran again from 0 prefixes, and not 2"]
+
+
 def test_a_suite_of_which_much_is_left_out_is_not() -> None:
     assert "less than 90% of what is selected runs" in upstream.judge(suite_of("c"), GOOD, is_full=False)
 
@@ -121,7 +129,7 @@ def test_what_is_left_out_and_passes_has_to_come_back() -> None:
     wrong = upstream.judge(suite_of("c"), [*GOOD, result("c")], is_full=True)
     assert "c is left out, but passes" in wrong
     still = upstream.judge(suite_of("c"), [*GOOD, result("c", "failed")], is_full=True)
-    assert not any("c is" in each for each in still)
+    assert not any("c is" in each or "prefixes" in each for each in still)
 
 
 def test_what_is_said_to_fail_without_a_turn_and_passes_has_to_come_back() -> None:

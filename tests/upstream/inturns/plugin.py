@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
+from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ class _Runs:
     limit: int | None
     alone: set[str]
     """Tests that run without a turn."""
-    prefix: list[dict[str, Any]] | None = None
+    prefix: turns.Prefix | None = None
     results: list[Result] = field(default_factory=list)
 
 
@@ -86,7 +87,7 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     if _note(result, reports, "in a turn"):
         for cut in turns.cuts(journal, _runs.limit) if result.entries > 1 else ():
             item._initrequest()  # fixtures anew, as after a crash
-            _runs.prefix = json.loads(json.dumps(journal[:cut]))
+            _runs.prefix = turns.prefix_of(journal, cut)
             result.replays += 1
             reports = runtestprotocol(item, log=False, nextitem=nextitem)
             if not _note(result, reports, f"replayed from {cut} of {len(journal)} entries"):
@@ -121,7 +122,18 @@ def _wrong(journal: list[dict[str, Any]], cut: int) -> str | None:
     finished = {entry["step"]["path"] for entry in journal[:cut] if entry["entry"] == "step"}
     if repeated := sorted(finished.intersection(world.ran)):
         return f"finished steps ran again: {', '.join(repeated)}"
+    before, now = _did(journal), _did(again)
+    if before != now:
+        return f"it did not do {sorted((before - now).elements())}, and did {sorted((now - before).elements())} besides"
     return "; ".join(world.unlike) or None
+
+
+def _did(journal: list[dict[str, Any]]) -> Counter[str]:
+    """How many steps and questions there are of each name; not of each path, for some have ids that a model makes anew.
+    Where a prefix ends in the middle of a `once` step, one more asks what came of that."""
+    own = [entry for entry in journal if entry["entry"] in ("step", "ask")]
+    names = [f"{entry['entry']} {entry['step']['kind']} {entry['step']['name']}" for entry in own]
+    return Counter(name for name in names if not name.endswith("unknown_outcome"))
 
 
 def pytest_sessionfinish() -> None:
