@@ -307,22 +307,29 @@ async def test_nobody_is_asked_again_in_the_next_try_where_nobody_answered_in_ti
     assert (json.loads(said), len(local.port.interrupts)) == (["nobody answered in time"], 2 - is_of_model)
 
 
-async def test_a_call_that_failed_is_asked_about_again_before_the_next_try_makes_it() -> None:
-    tries: list[bool] = []
+def failing_first(tries: list[str]) -> Any:
+    """A tool whose first call fails."""
 
     @tool
-    def drop(force: bool) -> str:
-        """Drop."""
-        tries.append(force)
+    def look(where: str) -> str:
+        """Look."""
+        tries.append(where)
         if len(tries) == 1:
             raise ConnectionError
-        return "dropped"
+        return "nothing there"
+
+    return look
+
+
+async def test_a_call_that_failed_is_asked_about_again_before_the_next_try_makes_it() -> None:
+    tries: list[str] = []
+    look = failing_first(tries)
 
     def work(state: MessagesState) -> Any:
-        return {"messages": [AIMessage(drop.invoke(FORCED))]}
+        return {"messages": [AIMessage(look.invoke({"where": "here"}))]}
 
     said, local = await run(retried(work), [entry("start", True)], says(APPROVE))
-    assert (said, tries, len(local.port.interrupts)) == ("dropped", [True, True], 2)
+    assert (said, tries, len(local.port.interrupts)) == ("nothing there", ["here"] * 2, 2)
 
 
 async def test_nobody_is_asked_again_when_a_node_goes_on_past_what_nobody_answered_in_time() -> None:
@@ -353,15 +360,6 @@ def about_what_is_forced(request: Any) -> Any:
 
 def two_calls(done: Effects, tries: list[str], *, is_gated: bool = False) -> Any:
     """A model's two calls in a ToolNode, of which the second fails when it is made first; and what came of both."""
-
-    @tool
-    def look(where: str) -> str:
-        """Look."""
-        tries.append(where)
-        if len(tries) == 1:
-            raise ConnectionError
-        return "nothing there"
-
     calls = [{"name": "drop", "args": FORCED, "id": "c1"}, {"name": "look", "args": {"where": "here"}, "id": "c2"}]
 
     def ask(state: MessagesState) -> Any:
@@ -373,7 +371,7 @@ def two_calls(done: Effects, tries: list[str], *, is_gated: bool = False) -> Any
         results = [each for each in state["messages"] if isinstance(each, ToolMessage)]
         return {"messages": [AIMessage(json.dumps([[each.status, each.content] for each in results]))]}
 
-    tools = ToolNode([dropping(done), look], handle_tool_errors=False)
+    tools = ToolNode([dropping(done), failing_first(tries)], handle_tool_errors=False)
     builder = StateGraph(MessagesState).add_node("ask", ask).add_node("tools", tools, retry_policy=AT_ONCE)
     builder = builder.add_node("tell", tell).add_edge(START, "ask").add_edge("ask", "tools").add_edge("tools", "tell")
     return builder.compile()

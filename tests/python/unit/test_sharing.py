@@ -83,20 +83,25 @@ async def finish(local: LocalTurn, task: asyncio.Task[Any]) -> None:
     await local.end()
 
 
-@pytest.mark.parametrize("holds", [enters, acquires, enters_what_enters, enters_by_a_stack])
-@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
-async def test_who_waits_for_a_lock_of_another_turn_does_not_pause(lock: Callable[[], Any], holds: Any) -> None:
-    shared["lock"] = lock()
+async def check_that_it_waits(holds: Callable[..., Any], waits: Callable[..., Any], *args: Any) -> None:
+    """A turn that waits for what another holds does not pause before the other lets go of it; then it does."""
     holder, other = turn("holder"), turn("other")
-    holding = holder.start(holds)
+    holding = holder.start(holds, *args)
     await until_waiting(holder)
-    waiting = other.start(asks_and_waits)
+    waiting = other.start(waits, *args)
     await until(lambda: other.port.interrupts)
     await rounds()
     assert other.port.waits == 0
     await finish(holder, holding)
     await until_waiting(other)
     await finish(other, waiting)
+
+
+@pytest.mark.parametrize("holds", [enters, acquires, enters_what_enters, enters_by_a_stack])
+@pytest.mark.parametrize("lock", LOCKS.values(), ids=LOCKS)
+async def test_who_waits_for_a_lock_of_another_turn_does_not_pause(lock: Callable[[], Any], holds: Any) -> None:
+    shared["lock"] = lock()
+    await check_that_it_waits(holds, asks_and_waits)
 
 
 @pytest.mark.parametrize("holds", [enters, enters_what_enters, enters_by_a_stack])
@@ -173,16 +178,7 @@ class Counter:
 
 async def test_a_lock_of_the_agent_itself_is_shared_too() -> None:
     counter = Counter()
-    holder, other = turn("holder"), turn("other")
-    holding = holder.start(counter.holds)
-    await until_waiting(holder)
-    waiting = other.start(counter.asks_and_waits)
-    await until(lambda: other.port.interrupts)
-    await rounds()
-    assert other.port.waits == 0
-    await finish(holder, holding)
-    await until_waiting(other)
-    await finish(other, waiting)
+    await check_that_it_waits(counter.holds, counter.asks_and_waits)
 
 
 async def test_a_queue_that_another_turn_fills_is_waited_for() -> None:
@@ -191,16 +187,7 @@ async def test_a_queue_that_another_turn_fills_is_waited_for() -> None:
     async def fills() -> None:
         await shared["queue"].put(await ask())
 
-    other, local = turn("other"), turn("local")
-    filling = other.start(fills)
-    await until_waiting(other)
-    task = local.start(lambda: asyncio.gather(ask(), queue.get()))
-    await until(lambda: local.port.interrupts)
-    await rounds()
-    assert local.port.waits == 0
-    await finish(other, filling)
-    await until_waiting(local)
-    await finish(local, task)
+    await check_that_it_waits(fills, lambda: asyncio.gather(ask(), queue.get()))
 
 
 def tools_that_close_over(lock: Any) -> tuple[Any, ...]:
@@ -280,14 +267,5 @@ async def test_a_turn_does_not_pause_while_a_tool_of_it_waits_for_a_lock_of_anot
     make: Callable[[Any], tuple[Any, ...]], agent: Callable[..., ReActAgent]
 ) -> None:
     hold, take = make(asyncio.Lock())
-    holder, other = turn("holder"), turn("other")
     go = ChatMessage.user_message(content="go")
-    holding = holder.start(agent(hold).run_turn, go, [])
-    await until_waiting(holder)
-    waiting = other.start(agent(take, wonder).run_turn, go, [])
-    await until(lambda: other.port.interrupts)
-    await rounds()
-    assert other.port.waits == 0
-    await finish(holder, holding)
-    await until_waiting(other)
-    await finish(other, waiting)
+    await check_that_it_waits(agent(hold).run_turn, agent(take, wonder).run_turn, go, [])
