@@ -5,8 +5,8 @@ tests/upstream/suites.toml says which tests of which sdist, and which of them ar
 fetched with pip into target/upstream, once, and have to have the sum that is written there; of each only its tests
 are unpacked. Where an sdist has no tests, some are kept in tests/upstream, as they are at a commit of a repository.
 They run by `tests/upstream/inturns`, from five prefixes of a journal, or HITL_UPSTREAM_PREFIXES; with
-HITL_TEST_FULL=1 all of them, and those that are left out as well: one that passes is no longer to be left out. Those
-that fail without a turn too run without one then, for the same reason.
+HITL_TEST_FULL=1 all of them, from each of which a second crash follows, and those that are left out as well: one that
+passes is no longer to be left out. Those that fail without a turn too run without one then, for the same reason.
 """
 
 from __future__ import annotations
@@ -228,7 +228,7 @@ def main(names: list[str]) -> int:
         found = json.loads(results(suite).read_text())
         wrong = judge(suite, found, is_full=bool(os.environ.get(FULL)))
         ran = in_turns(suite, found)
-        counts = {what: sum(each[what] for each in ran) for what in ("steps", "questions", "replays")}
+        counts = {what: sum(each[what] for each in ran) for what in ("steps", "questions", "replays", "second")}
         print(f"{suite.title}: {len(ran)} tests in turns, {suite.left} left out, {counts}", flush=True)
         if wrong:
             failed = True

@@ -18,12 +18,12 @@ Results = dict[str, dict[str, Any]]
 
 
 def run(framework: str, samples: str, written: Path, *, left_out: str = "", alone: str = "") -> Results:
-    """Run a file of samples from twenty prefixes of each journal; ``written``: where the plugin is to write."""
+    """Run a file of samples from each prefix of its journals; ``written``: where the plugin is to write."""
     paths = [upstream.HERE, upstream.ROOT / "python"]
     environment = {
         **os.environ,
         "HITL_UPSTREAM_FRAMEWORK": framework,
-        "HITL_UPSTREAM_PREFIXES": "20",
+        upstream.FULL: "1",
         "HITL_UPSTREAM_LEFT_OUT": json.dumps([f"{samples}::{left_out}"]),
         "HITL_UPSTREAM_ALONE": json.dumps([f"{samples}::{alone}"]),
         "HITL_UPSTREAM_RESULTS": str(written),

@@ -14,6 +14,7 @@ from hitl.tools.asking import Question, ask
 from hitl.turn.runtime import current_turn
 
 runs = itertools.count()
+numbers = itertools.count()
 
 
 @function_tool(needs_approval=True)
@@ -100,6 +101,17 @@ async def test_does_more_when_its_question_was_open() -> None:
 
 
 async def more() -> None: ...
+
+
+async def test_does_more_after_a_second_crash() -> None:
+    """What the first process has recorded is well, and what one after a crash has recorded is not."""
+    number = next(numbers)
+
+    async def numbered() -> int:
+        return number
+
+    if await step(numbered) not in (0, number):
+        await step(more)
 
 
 async def test_runs_a_finished_step_again() -> None:

@@ -46,6 +46,7 @@ def test_what_is_left_out_does_not_run(results: running.Results) -> None:
         ("test_goes_another_way_in_a_replay", ("replayed from", "ReplayMismatch")),
         ("test_has_a_tool_that_does_otherwise_beside_the_turn", ("replayed from", "tool look: ValueError: only in a")),
         ("test_does_more_when_its_question_was_open", ("replayed from", "and did ['step step more'] besides")),
+        ("test_does_more_after_a_second_crash", ("a run from 1 has written", "did ['step step more']")),
         ("test_runs_a_finished_step_again", ("replayed from", "finished steps ran again: ~tool:call-1")),
     ],
 )

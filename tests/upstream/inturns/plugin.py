@@ -27,6 +27,8 @@ class Result:
     steps: int = 0
     questions: int = 0
     replays: int = 0
+    second: int = 0
+    """How often it ran from what a run after a crash had written by then."""
 
 
 @dataclass
@@ -86,19 +88,41 @@ def pytest_runtest_protocol(item: pytest.Item, nextitem: pytest.Item | None) -> 
     result.questions = sum(entry["entry"] == "ask" for entry in journal)
     if _note(result, reports, "in a turn"):
         for cut in turns.cuts(journal, _runs.limit) if result.entries > 1 else ():
-            item._initrequest()  # fixtures anew, as after a crash
-            _runs.prefix = turns.prefix_of(journal, cut)
             result.replays += 1
-            reports = runtestprotocol(item, log=False, nextitem=nextitem)
-            if not _note(result, reports, f"replayed from {cut} of {len(journal)} entries"):
-                break
-            if (wrong := _wrong(journal, cut)) is not None:
-                result.outcome, result.error = "failed", f"replayed from {cut} of {len(journal)} entries: {wrong}"
+            again = _crash(item, nextitem, result, reports, journal, cut)
+            later = [each for each in turns.cuts(again or [], None) if each > cut]
+            if later and _runs.limit is None:
+                result.second += 1
+                whose = f", which a run from {cut} has written"
+                again = _crash(item, nextitem, result, reports, again, later[len(later) // 2], whose)
+            if again is None:
                 break
     for report in reports:
         item.ihook.pytest_runtest_logreport(report=report)
     item.ihook.pytest_runtest_logfinish(nodeid=item.nodeid, location=item.location)
     return True
+
+
+def _crash(
+    item: pytest.Function,
+    nextitem: Any,
+    result: Result,
+    reports: list[Any],
+    journal: turns.Journal,
+    cut: int,
+    whose: str = "",
+) -> turns.Journal | None:
+    """Run a test from a prefix: its journal, or None where something is wrong. ``reports`` are that run's then."""
+    item._initrequest()  # fixtures anew, as after a crash
+    _runs.prefix = turns.prefix_of(journal, cut)
+    reports[:] = runtestprotocol(item, log=False, nextitem=nextitem)
+    when = f"replayed from {cut} of {len(journal)} entries{whose}"
+    if not _note(result, reports, when):
+        return None
+    if (wrong := _wrong(journal, cut)) is not None:
+        result.outcome, result.error = "failed", f"{when}: {wrong}"
+        return None
+    return list(turns.recorded)
 
 
 def _note(result: Result, reports: list[Any], when: str) -> bool:
