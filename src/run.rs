@@ -159,7 +159,7 @@ async fn listen(mut events: Subscription, session: SessionId, listener: Box<dyn 
     while let Some(heard) = events.events.recv().await {
         let event = match heard {
             FeedItem::Stored(numbered) => numbered.event.clone(),
-            FeedItem::Passing(event) => (*event).clone(),
+            FeedItem::Passing(event) => EventView::clone(&event),
         };
         if event.session_id == session {
             listener(event);

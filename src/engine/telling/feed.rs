@@ -7,13 +7,13 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use serde_json::Value;
 use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::event::{EventView, NumberedEvent};
-use crate::domain::{Error, JsonObject, SessionId};
+use crate::domain::{Error, SessionId};
 use crate::engine::alarm::STORE_PAUSE;
+use crate::engine::telling::passing::{PassingBytes, PassingEvent, written_size};
 use crate::engine::telling::view::{FeedItem, Subscription};
 use crate::store::{Store, StoreExt};
 
@@ -41,7 +41,7 @@ enum FeedUpdate {
     },
     /// There is something new, of which nobody knows the number.
     Unnumbered,
-    Passing(Arc<EventView>),
+    Passing(Arc<PassingEvent>),
     Gone(SessionId),
     Recheck,
     Over,
@@ -68,6 +68,8 @@ pub struct Feed {
     is_to_look: Arc<AtomicBool>,
     /// Up to which number events were stored while nobody listened, or while whoever does had not said from where.
     unheard: Arc<AtomicU64>,
+    /// What of the events that are not stored is in memory.
+    passing: PassingBytes,
     /// Nobody begins to listen while it is looked whether anybody does.
     arrivals: Mutex<()>,
     stopping: CancellationToken,
@@ -90,7 +92,8 @@ impl Feed {
             waiting: VecDeque::new(),
         };
         tokio::spawn(feeding.run(incoming));
-        Self { store, news, listeners, is_to_look, unheard, arrivals: Mutex::default(), stopping }
+        let (passing, arrivals) = (PassingBytes::default(), Mutex::default());
+        Self { store, news, listeners, is_to_look, unheard, passing, arrivals, stopping }
     }
 
     /// A feed that tells nobody.
@@ -98,7 +101,8 @@ impl Feed {
         let (news, _) = mpsc::unbounded_channel();
         let (listeners, _) = broadcast::channel(1);
         let (is_to_look, unheard) = (Arc::default(), Arc::default());
-        Self { store, news, listeners, is_to_look, unheard, arrivals: Mutex::default(), stopping }
+        let (passing, arrivals) = (PassingBytes::default(), Mutex::default());
+        Self { store, news, listeners, is_to_look, unheard, passing, arrivals, stopping }
     }
 
     /// Events up to number `last` are on disk. Where nobody listens, nobody is woken: whoever comes later starts from the
@@ -148,10 +152,14 @@ impl Feed {
         drop(self.news.send(FeedUpdate::Over));
     }
 
-    /// Passes on an event that is not stored.
+    /// Passes on an event that is not stored, where somebody hears it and there is room for it.
     pub fn pass(&self, event: EventView) {
-        if self.is_heard() {
-            drop(self.news.send(FeedUpdate::Passing(Arc::new(event))));
+        if !self.is_heard() {
+            return;
+        }
+        match self.passing.take(event) {
+            Some(event) => drop(self.news.send(FeedUpdate::Passing(Arc::new(event)))),
+            None => tracing::debug!("an event that is not stored is not told: too much of such is unheard"),
         }
     }
 
@@ -345,20 +353,6 @@ fn next_batch(events: &[NumberedEvent]) -> usize {
     (PORTION / longest.max(1)).clamp(1, BATCH)
 }
 
-/// About how long an event's data is as JSON.
-fn written_size(data: &JsonObject) -> usize {
-    data.iter().map(|(name, value)| name.len() + size_of_value(value)).sum()
-}
-
-fn size_of_value(value: &Value) -> usize {
-    match value {
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(|item| 1 + size_of_value(item)).sum(),
-        Value::Object(members) => written_size(members),
-        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
-    }
-}
-
 struct Subscriber {
     store: Arc<dyn Store>,
     news: mpsc::UnboundedSender<FeedUpdate>,
@@ -465,7 +459,8 @@ mod tests {
         let (listeners, _) = broadcast::channel(1);
         let (store, stopping) = (Fixture::memory().store, CancellationToken::new());
         let (is_to_look, unheard) = (Arc::default(), Arc::default());
-        let feed = Feed { store, news, listeners, is_to_look, unheard, arrivals: Mutex::default(), stopping };
+        let (passing, arrivals) = (PassingBytes::default(), Mutex::default());
+        let feed = Feed { store, news, listeners, is_to_look, unheard, passing, arrivals, stopping };
         feed.ring(7);
         feed.ring(6);
         assert!(woken.try_recv().is_err());

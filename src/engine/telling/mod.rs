@@ -7,6 +7,7 @@ pub mod figures;
 pub mod histogram;
 pub mod metrics;
 pub(super) mod outbox;
+pub(super) mod passing;
 mod resting;
 pub mod view;
 

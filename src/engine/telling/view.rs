@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 
 use crate::domain::audit::Head;
 use crate::domain::error::LocSegment;
-use crate::domain::event::{EventView, NumberedEvent};
+use crate::domain::event::NumberedEvent;
 use crate::domain::interrupt::Interrupt;
 use crate::domain::message::ChatMessage;
 use crate::domain::policy::Rule;
@@ -16,6 +16,7 @@ use crate::domain::status::Status;
 use crate::domain::webhook::Webhook;
 use crate::domain::{Error, SessionId};
 use crate::engine::ports::held::{HeldTurn, Holder};
+use crate::engine::telling::passing::PassingEvent;
 use crate::store::Reader;
 use crate::store::record::Turn;
 use crate::store::shared::servers::ServerSnapshot;
@@ -131,7 +132,7 @@ pub enum FeedItem {
     /// A stored event; its number is where a listener takes up again.
     Stored(Arc<NumberedEvent>),
     /// A delta, which is not stored.
-    Passing(Arc<EventView>),
+    Passing(Arc<PassingEvent>),
 }
 
 /// A session as it stands in the store, with what belongs to it.

@@ -52,7 +52,7 @@ async fn until(heard: &mut Subscription, name: &str) -> Vec<(Option<u64>, EventV
         let next = tokio::time::timeout(PATIENCE, heard.events.recv()).await.unwrap().unwrap();
         let (number, event) = match next {
             FeedItem::Stored(numbered) => (Some(numbered.number), numbered.event.clone()),
-            FeedItem::Passing(event) => (None, event.as_ref().clone()),
+            FeedItem::Passing(event) => (None, EventView::clone(&event)),
         };
         let is_last = event.name == name;
         events.push((number, event));

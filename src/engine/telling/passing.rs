@@ -1,0 +1,88 @@
+//! Events that are not stored: what of them somebody has not heard yet is in memory, and workers say how long it is.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::Value;
+
+use crate::domain::JsonObject;
+use crate::domain::event::EventView;
+
+/// How many bytes of them are in memory. Nobody is promised to hear them, so those beyond that are heard by nobody.
+const MOST: usize = 16 * 1024 * 1024;
+
+/// The bytes that all of them have.
+#[derive(Clone, Default)]
+pub struct PassingBytes(Arc<AtomicUsize>);
+
+/// One of them, until everybody has heard it who wants to.
+#[derive(Debug)]
+pub struct PassingEvent {
+    event: EventView,
+    size: usize,
+    all: Arc<AtomicUsize>,
+}
+
+impl PassingBytes {
+    /// `event`, where there is room for it.
+    pub fn take(&self, event: EventView) -> Option<PassingEvent> {
+        let size = written_size(&event.data);
+        let all = Arc::clone(&self.0);
+        let passing = PassingEvent { event, size, all };
+        // Where there is none, dropping it gives it back.
+        let before = self.0.fetch_add(size, Ordering::AcqRel);
+        (before.saturating_add(size) <= MOST).then_some(passing)
+    }
+}
+
+impl Deref for PassingEvent {
+    type Target = EventView;
+
+    fn deref(&self) -> &EventView {
+        &self.event
+    }
+}
+
+impl Drop for PassingEvent {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.size, Ordering::AcqRel);
+    }
+}
+
+/// About how long an event's data is as JSON.
+pub(super) fn written_size(data: &JsonObject) -> usize {
+    data.iter().map(|(name, value)| name.len() + size_of_value(value)).sum()
+}
+
+fn size_of_value(value: &Value) -> usize {
+    match value {
+        Value::String(text) => text.len(),
+        Value::Array(items) => items.iter().map(|item| 1 + size_of_value(item)).sum(),
+        Value::Object(members) => written_size(members),
+        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::store::contract::fixture::session_id;
+
+    #[test]
+    fn of_what_nobody_has_heard_yet_so_much_is_in_memory_and_no_more() {
+        let bytes = PassingBytes::default();
+        let said = |length: usize| EventView::delta(session_id(1), "0#1", 1, json!({"content": "x".repeat(length)}));
+        let mut unheard: Vec<_> = (0..20).map_while(|_| bytes.take(said(1024 * 1024))).collect();
+        assert_eq!(unheard.len(), 15, "each is a little longer than what was said");
+        assert!(bytes.take(said(1024 * 1024)).is_none() && bytes.take(said(1)).is_some(), "what is short has room");
+        unheard.pop();
+        assert!(bytes.take(said(1024 * 1024)).is_some());
+        assert_eq!(unheard.first().map(|event| event.name.as_str()), Some("message.delta"));
+        drop(unheard);
+        assert!(bytes.take(said(2 * MOST)).is_none());
+        assert_eq!(bytes.0.load(Ordering::Acquire), 0);
+    }
+}
