@@ -200,11 +200,18 @@ impl Ask {
     }
 
     /// # Errors
-    /// [`Error::InvalidPayload`]: what is shown besides the payload is too large.
+    /// [`Error::InvalidPayload`]: what is shown besides the payload is too large. What is no text for people may be as long
+    /// as a schema: providers put more than a number into the id of a call.
     fn check_sizes(&self, max_payload: usize) -> Result<(), Error> {
         let schema = max_payload.saturating_mul(SCHEMA_TIMES);
+        let length = |text: &Option<String>| text.as_ref().map(payload::json_size);
         for (member, size, limit) in [
-            ("message", self.message.as_ref().map(payload::json_size), max_payload),
+            ("type", Some(payload::json_size(&self.kind)), schema),
+            ("tool_call_id", length(&self.tool_call_id), schema),
+            ("agent", length(&self.agent), schema),
+            ("args_digest", length(&self.args_digest), schema),
+            ("tool_source", length(&self.tool_source), schema),
+            ("message", length(&self.message), max_payload),
             ("metadata", self.metadata.as_ref().map(payload::json_size), max_payload),
             ("args_schema", self.args_schema.as_ref().map(payload::json_size), schema),
         ] {

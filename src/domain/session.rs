@@ -17,6 +17,7 @@ use super::journal::Abandoned;
 use super::message::ChatMessage;
 use super::policy::Rule;
 use super::status::Status;
+use super::text::beginning_of;
 use super::time::Timestamp;
 use super::webhook::Webhook;
 
@@ -35,6 +36,11 @@ pub const PASSING: [&str; 6] = [
     "reply_cut_short",
 ];
 
+/// How much of what an agent raised is kept, in bytes.
+const LONGEST_ERROR: usize = 16 * 1024;
+/// And of its code.
+const LONGEST_CODE: usize = 128;
+
 /// Why the last turn failed: `TypeName: message`, never a traceback.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Failure {
@@ -48,6 +54,14 @@ impl Failure {
     /// A failure with a code.
     pub fn new(code: &str, message: impl Into<String>) -> Self {
         Self { message: message.into(), code: code.to_owned() }
+    }
+
+    /// What an agent raised, of which a worker may say as much as it likes: everybody who looks at the session is shown the
+    /// beginning.
+    pub fn raised(code: &str, message: &str) -> Self {
+        let beginning = beginning_of(message, LONGEST_ERROR);
+        let rest = if beginning.len() < message.len() { "..." } else { "" };
+        Self::new(beginning_of(code, LONGEST_CODE), format!("{beginning}{rest}"))
     }
 
     /// A cancelled turn.

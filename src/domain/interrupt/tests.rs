@@ -230,6 +230,11 @@ fn what_is_shown_beside_the_payload_is_bounded_with_it() {
         (with(Some(text(101)), None, None, None), "message is 101 bytes of JSON, the limit is 100"),
         (with(None, metadata(101), None, None), "metadata is 101 bytes of JSON, the limit is 100"),
         (with(None, None, None, schema(401)), "args_schema is 401 bytes of JSON, the limit is 400"),
+        (ask(&text(401), json!({})), "type is 401 bytes of JSON, the limit is 400"),
+        (Ask { agent: Some(text(401)), ..ask("x", json!({})) }, "agent is 401 bytes of JSON, the limit is 400"),
+        (Ask { tool_call_id: Some(text(401)), ..approval() }, "tool_call_id is 401 bytes of JSON, the limit is 400"),
+        (Ask { tool_source: Some(text(401)), ..approval() }, "tool_source is 401 bytes of JSON, the limit is 400"),
+        (Ask { args_digest: Some(text(401)), ..approval() }, "args_digest is 401 bytes of JSON, the limit is 400"),
     ] {
         assert_eq!(open(refused), Err(Error::InvalidPayload(what.to_owned())));
     }

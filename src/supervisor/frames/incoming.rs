@@ -362,7 +362,7 @@ fn outcome(result: EndResult) -> Result<EndOutcome, &'static str> {
     match result {
         EndResult { error: Some(error), .. } => {
             let text = if error.message.is_empty() { error.kind } else { format!("{}: {}", error.kind, error.message) };
-            Ok(EndOutcome::Failed(Failure::new(error.code.as_deref().unwrap_or("agent_error"), text)))
+            Ok(EndOutcome::Failed(Failure::raised(error.code.as_deref().unwrap_or("agent_error"), &text)))
         }
         EndResult { response: Some(response), state: Some(messages), kept, .. } => {
             Ok(EndOutcome::Done { response, state: NextState { kept, messages } })

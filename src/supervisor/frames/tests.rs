@@ -142,6 +142,16 @@ fn an_error_without_a_message_is_its_type() {
 }
 
 #[test]
+fn of_a_long_error_everybody_is_shown_the_beginning() {
+    let (text, code) = ("é".repeat(1 << 20), "c".repeat(1 << 20));
+    let error = json!({"type": "HTTPError", "message": text, "code": code});
+    let end = json!({"frame": "end", "turn": "TURN", "call": 1, "result": {"error": error}});
+    let Word::End { outcome: EndOutcome::Failed(long), .. } = heard(&end.to_string()) else { panic!("no end") };
+    assert!(long.message.starts_with("HTTPError: éé") && long.message.ends_with("é..."), "{}", long.message.len());
+    assert!(long.message.len() <= 16 * 1024 + 3 && long.code.len() == 128, "{}", long.message.len());
+}
+
+#[test]
 fn a_worker_of_another_version_says_at_least_that() {
     let hello = parse(br#"{"frame":"hello","protocol":1,"pid":1,"python":"3.11.7","library":"0.1.0"}"#).unwrap();
     assert!(matches!(hello, FromWorker::Hello(Hello { protocol: 1, .. })));
