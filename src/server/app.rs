@@ -35,6 +35,8 @@ pub struct App {
     pub waiting: Permits<Asking>,
     /// How many bytes of them are in memory.
     pub bodies: Arc<Budget<Asking>>,
+    /// How many bytes of answers are in memory that nobody has taken yet.
+    pub answers: Arc<Budget<Asking>>,
     /// By which names.
     pub hosts: Hosts,
     /// Counts and durations of requests.
@@ -93,18 +95,23 @@ impl<S: Send + Sync> FromRequestParts<S> for BodyBytes {
 const BODIES: usize = 64;
 const LEAST_BODIES: usize = 64 * 1024 * 1024;
 
+/// How many times as much answers may have: a conversation is longer than the message that is sent to it.
+const ANSWERS: usize = 4;
+
 /// How much larger than its value the body of an answer may be.
 const ENVELOPE: usize = 64 * 1024;
 
 impl App {
     /// An app for a server that listens on `bound`.
     pub fn new(engine: Arc<Engine>, settings: HttpSettings, bound: SocketAddr, documented: Documented) -> Arc<Self> {
+        let bodies = settings.max_body.saturating_mul(BODIES).max(LEAST_BODIES);
         Arc::new(Self {
             gate: Gate::new(&settings),
             rates: settings.rate_limit.map(|rate| Buckets::new(rate.max(1.0), rate)),
             at_work: Permits::new(settings.max_requests_per_key),
             waiting: Permits::new(settings.max_requests_per_key / 4 * 3),
-            bodies: Budget::new(settings.max_body.saturating_mul(BODIES).max(LEAST_BODIES)),
+            bodies: Budget::new(bodies),
+            answers: Budget::new(bodies.saturating_mul(ANSWERS)),
             hosts: Hosts::new(bound, &settings.allowed_hosts),
             telemetry: Telemetry::new(documented.paths.iter().map(String::as_str)),
             stopping: CancellationToken::new(),

@@ -62,7 +62,11 @@ async fn collect(mut body: Body, limit: usize) -> Result<Bytes, ServerError> {
         size = size.saturating_add(data.len());
         if size <= limit {
             collected.extend_from_slice(&data);
-        } else if size > limit.saturating_mul(DRAIN_FACTOR) {
+            continue;
+        }
+        // Nobody is going to read it.
+        collected = BytesMut::new();
+        if size > limit.saturating_mul(DRAIN_FACTOR) {
             break;
         }
     }

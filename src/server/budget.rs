@@ -1,4 +1,4 @@
-//! How many bytes of requests are in memory at once: each may be long, and there may be thousands.
+//! How many bytes of requests, or of their answers, are in memory at once: each may be long, and there may be thousands.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -44,15 +44,16 @@ impl<K: Eq + Hash + Clone> Budget<K> {
         RequestBytes(Arc::new(RequestCounter { budget: Arc::clone(self), who, bytes: Mutex::new(0) }))
     }
 
-    fn take(&self, who: &K, bytes: usize) -> Result<(), Exhausted> {
+    fn take(&self, who: &K, bytes: usize, at_least_one: bool) -> Result<(), Exhausted> {
         let mut taken = lock(&self.spent);
         let share = self.most / 2;
-        let of_client = taken.by_client.get(who).copied().unwrap_or_default().saturating_add(bytes);
-        let of_all = taken.all.saturating_add(bytes);
-        if of_client > share {
+        let had = taken.by_client.get(who).copied().unwrap_or_default();
+        let (of_client, of_all) = (had.saturating_add(bytes), taken.all.saturating_add(bytes));
+        let is_let_in = at_least_one && had == 0;
+        if of_client > share && !is_let_in {
             return Err(Exhausted(share));
         }
-        if of_all > self.most {
+        if of_all > self.most && !is_let_in {
             return Err(Exhausted(self.most));
         }
         taken.all = of_all;
@@ -78,11 +79,24 @@ impl<K: Eq + Hash + Clone> RequestBytes<K> {
     /// # Errors
     /// [`Exhausted`].
     pub fn add(&self, bytes: usize) -> Result<(), Exhausted> {
+        self.take(bytes, false)
+    }
+
+    /// So many bytes are there, all at once. Of a client that has no others it is never too many: nothing could be done about
+    /// it.
+    ///
+    /// # Errors
+    /// [`Exhausted`].
+    pub fn add_all(&self, bytes: usize) -> Result<(), Exhausted> {
+        self.take(bytes, true)
+    }
+
+    fn take(&self, bytes: usize, at_least_one: bool) -> Result<(), Exhausted> {
         let mut had = lock(&self.0.bytes);
         let has = had.saturating_add(bytes);
         let more = counted(has).saturating_sub(counted(*had));
         if more > 0 {
-            self.0.budget.take(&self.0.who, more)?;
+            self.0.budget.take(&self.0.who, more, at_least_one)?;
         }
         *had = has;
         Ok(())
@@ -142,5 +156,17 @@ mod tests {
         drop((first, second, of_bob, of_cyd));
         let left = lock(&budget.spent);
         assert!(left.all == 0 && left.by_client.is_empty(), "{}", left.all);
+    }
+
+    #[test]
+    fn what_is_there_all_at_once_is_never_too_much_for_who_has_nothing_else() {
+        let budget = Budget::new(100);
+        let (first, second) = (budget.count_for("ada"), budget.count_for("ada"));
+        assert!(first.add_all(FREE + 1000).is_ok());
+        assert!(matches!(second.add_all(FREE + 1), Err(Exhausted(50))), "one at a time");
+        assert!(budget.count_for("bob").add_all(FREE + 60).is_ok(), "others have theirs");
+        drop(first);
+        assert!(second.add_all(FREE + 1).is_ok());
+        assert!(matches!(budget.count_for("ada").add_all(FREE + 50), Err(Exhausted(50))));
     }
 }

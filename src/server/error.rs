@@ -45,8 +45,11 @@ pub enum ServerError {
     /// The same for long polls and event streams.
     #[error("{0} long polls and event streams of this client are open, as many as there may be")]
     TooManyWaiting(usize),
-    /// Requests have as many bytes in memory as they may have: so many, of one client or of all.
-    #[error("The bodies of requests that are at work have {0} bytes, as many as they may")]
+    /// Requests, or answers that nobody has taken, have as many bytes in memory as they may have: so many, of one client or
+    /// of all.
+    #[error(
+        "The bodies of requests that are at work, or of answers that are not taken, have {0} bytes, as many as they may"
+    )]
     TooMuchAtOnce(usize),
     /// The store is another server's.
     #[error("A run has the store; this server stands by until it is over")]

@@ -7,7 +7,7 @@ use std::time::Instant;
 use axum::body::{Body, HttpBody as _};
 use axum::extract::{MatchedPath, Request, State};
 use axum::http::header::{CACHE_CONTROL, CONTENT_SECURITY_POLICY, TRANSFER_ENCODING, X_CONTENT_TYPE_OPTIONS};
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::{HeaderMap, HeaderValue, Method};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use futures_util::FutureExt;
@@ -15,6 +15,7 @@ use futures_util::FutureExt;
 use super::access::{Need, need};
 use super::app::{App, Asking, BodyBytes};
 use super::auth::Peer;
+use super::budget::{Exhausted, RequestBytes};
 use super::error::ServerError;
 use super::limits::network;
 use super::pass::Admitted;
@@ -29,18 +30,15 @@ pub async fn admit(State(app): State<Arc<App>>, mut request: Request, next: Next
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map(MatchedPath::as_str);
     let mut response = match check(&app, route, &mut request) {
-        Ok(place) => {
-            // What was read of the body is there for as long as the handler is.
-            let (place, _counted) = place.unzip();
+        Ok(admission) => {
             let response = match AssertUnwindSafe(next.run(request)).catch_unwind().await {
                 Ok(response) => response,
                 Err(panic) => {
                     ServerError::from(Error::Internal(format!("a handler panicked: {}", said(&*panic)))).into_response()
                 }
             };
-            // A client that does not take its answer is still at it.
-            match place {
-                Some(place) => response.map(|body| Body::new(PermittedBody::new(body, place))),
+            match admission {
+                Some(admission) => admission.until_taken(response, &method),
                 None => response,
             }
         }
@@ -58,13 +56,32 @@ pub async fn admit(State(app): State<Arc<App>>, mut request: Request, next: Next
     response
 }
 
+/// What a sender has of what there is for all, for a request that is at work.
+struct Admission {
+    /// Among the requests that are.
+    place: Permit<Asking>,
+    /// What was read of its body is there for as long as the handler is.
+    _body: BodyBytes,
+    answer: RequestBytes<Asking>,
+}
+
+impl Admission {
+    /// A client that does not take its answer is still at it, and the answer is in memory.
+    fn until_taken(self, response: Response, method: &Method) -> Response {
+        let Self { place, answer, .. } = self;
+        let bytes = response.body().size_hint().exact().and_then(|bytes| usize::try_from(bytes).ok());
+        let response = match answer.add_all(bytes.unwrap_or_default()) {
+            // What has changed something is told, as it would not be done again.
+            Err(Exhausted(most)) if method.is_safe() => ServerError::TooMuchAtOnce(most).into_response(),
+            Ok(()) | Err(_) => response,
+        };
+        response.map(|body| Body::new(PermittedBody::new(body, (place, answer))))
+    }
+}
+
 /// First whether the request is meant for us, then who sent it, and last whether that one may. With its sender's place
 /// among those whose requests are at work, and what it has of the bytes of all; a request that asks for nothing needs none.
-fn check(
-    app: &Arc<App>,
-    route: Option<&str>,
-    request: &mut Request,
-) -> Result<Option<(Permit<Asking>, BodyBytes)>, ServerError> {
+fn check(app: &Arc<App>, route: Option<&str>, request: &mut Request) -> Result<Option<Admission>, ServerError> {
     check_encoding(request.headers())?;
     app.hosts.check(request.uri(), request.headers())?;
     let length = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
@@ -90,13 +107,13 @@ fn check(
     request.extensions_mut().insert(asking.clone());
     request.extensions_mut().insert(actor);
     request.extensions_mut().insert(pass);
-    let counted = BodyBytes(app.bodies.count_for(asking));
+    let counted = BodyBytes(app.bodies.count_for(asking.clone()));
     if !request.body().is_end_stream() {
         let body = std::mem::take(request.body_mut());
-        *request.body_mut() = Body::new(Admitted { body, app: Arc::clone(app), pass, counted: counted.clone() });
+        *request.body_mut() = Body::new(Admitted::new(body, Arc::clone(app), pass, counted.clone()));
     }
     request.extensions_mut().insert(counted.clone());
-    Ok(Some((place, counted)))
+    Ok(Some(Admission { place, _body: counted, answer: app.answers.count_for(asking) }))
 }
 
 /// What the parser takes for chunks may have been compressed besides; who reads it otherwise sees another body.

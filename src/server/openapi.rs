@@ -66,7 +66,7 @@ pub fn complete(mut document: OpenApi) -> Result<Value, serde_json::Error> {
                 if method != Method::GET {
                     causes.push(&catalogue::CROSS_SITE_REQUEST);
                 }
-                if operation.request_body.is_some() {
+                if operation.request_body.is_some() || method == Method::GET {
                     causes.push(&catalogue::TOO_MUCH_AT_ONCE);
                 }
                 let scopes: Vec<&str> = match need {

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, HttpBody};
 use bytes::Bytes;
@@ -63,20 +63,32 @@ fn lock<K>(taken: &Counts<K>) -> MutexGuard<'_, HashMap<K, usize>> {
     taken.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The body of an answer, with the permit of its client until all of it has been taken.
-pub struct PermittedBody<K: Eq + Hash> {
+/// The body of an answer, with what its client has of what there is for all until it has taken all of it: its permit.
+pub struct PermittedBody<H> {
     body: Body,
-    _place: Permit<K>,
+    held: Option<H>,
 }
 
-impl<K: Eq + Hash> PermittedBody<K> {
-    /// `body`, which takes the permit with it when it goes.
-    pub fn new(body: Body, place: Permit<K>) -> Self {
-        Self { body, _place: place }
+/// The end of such a body.
+struct LastBytes<H> {
+    bytes: Bytes,
+    _held: H,
+}
+
+impl<H> PermittedBody<H> {
+    /// `body`, which takes with it what is `held` when it goes.
+    pub fn new(body: Body, held: H) -> Self {
+        Self { body, held: Some(held) }
     }
 }
 
-impl<K: Eq + Hash + Unpin> HttpBody for PermittedBody<K> {
+impl<H> AsRef<[u8]> for LastBytes<H> {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl<H: Send + Unpin + 'static> HttpBody for PermittedBody<H> {
     type Data = Bytes;
     type Error = axum::Error;
 
@@ -84,7 +96,15 @@ impl<K: Eq + Hash + Unpin> HttpBody for PermittedBody<K> {
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
-        Pin::new(&mut self.body).poll_frame(context)
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(context));
+        let is_last = frame.is_some() && self.body.is_end_stream();
+        // hyper lets go of a body as soon as it has the last of it, and of that only when it has been written.
+        Poll::Ready(match (frame, is_last.then(|| self.held.take()).flatten()) {
+            (Some(Ok(frame)), Some(held)) => {
+                Some(Ok(frame.map_data(|bytes| Bytes::from_owner(LastBytes { bytes, _held: held }))))
+            }
+            (frame, _) => frame,
+        })
     }
 
     fn is_end_stream(&self) -> bool {

@@ -283,6 +283,25 @@ async fn nothing_is_kept(mut client: TcpStream) {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
+async fn who_does_not_take_an_answer_from_its_connection_is_still_at_it() {
+    let (write_timeout, max_requests_per_key) = (Duration::from_secs(3600), 2);
+    let settings = HttpSettings { socket_buffer: 2048, write_timeout, max_requests_per_key, ..HttpSettings::default() };
+    let server = Server::start(settings).await;
+    let client = reqwest::Client::builder().pool_max_idle_per_host(0).build().unwrap();
+    let large = large(&server, &client).await;
+    let untaken = [taking_nothing(&server, &get(&large)).await, taking_nothing(&server, &get(&large)).await];
+    let refused = client.get(server.url("/me")).send().await.unwrap();
+    assert_eq!(refused.status(), StatusCode::TOO_MANY_REQUESTS);
+    assert!(refused.text().await.unwrap().contains("too_many_at_once"));
+    drop(untaken);
+    while client.get(server.url("/me")).send().await.unwrap().status() != StatusCode::OK {
+        tokio::task::yield_now().await;
+    }
+    server.stop().await;
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
 async fn nothing_is_kept_for_who_never_reads_once_the_server_has_stopped() {
     let (write_timeout, shutdown_timeout) = (Duration::from_secs(3600), Duration::from_millis(50));
     let settings = HttpSettings { socket_buffer: 2048, write_timeout, shutdown_timeout, ..HttpSettings::default() };

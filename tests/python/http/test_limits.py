@@ -72,6 +72,23 @@ class TestBodies:
         # What was given up is given back.
         eventually(lambda: api.http.post(path, content=body_of(MEBIBYTE), headers=self.HEADERS).status_code, 202)
 
+    def test_what_is_too_long_is_not_in_memory_and_told_so(self, serve: Serve) -> None:
+        api = serve().api
+        path = f"/sessions/{api.create()}/messages"
+        # As much as is read on for one that is too long, but for the last byte.
+        rest = b" " * (16 * MEBIBYTE - 1)
+        head = f"POST {path} HTTP/1.1\r\nHost: {api.http.base_url.host}\r\nContent-Type: application/json\r\n"
+        with contextlib.ExitStack() as stack:
+            too_long = [stack.enter_context(socket.create_connection(address(api), timeout=100)) for _ in range(3)]
+            for each in too_long:
+                each.sendall(f"{head}Content-Length: {len(rest) + 1}\r\n\r\n".encode() + rest)
+            # Together they are more than a client may have in memory, and nobody is in the way of others.
+            assert api.http.post(path, content=body_of(MEBIBYTE), headers=self.HEADERS).status_code == 202
+            for each in too_long:
+                each.sendall(b" ")
+                answer = each.recv(65_536).decode()
+                assert answer.startswith("HTTP/1.1 413 "), answer
+
     def test_nesting_is_bounded(self, api: Api) -> None:
         session_id, interrupt_id = api.ask({"type": "question"})
         content = b'{"interrupt_id":"%s","value":%s%s}' % (interrupt_id.encode(), b"[" * 200_000, b"]" * 200_000)
@@ -79,6 +96,38 @@ class TestBodies:
         assert response.status_code in (400, 422)
         problem(response, response.status_code)
         assert api.interrupt(interrupt_id)["status"] == "pending"
+
+
+def narrow(stack: contextlib.ExitStack, api: Api) -> socket.socket:
+    """A connection that has little room for what comes back."""
+    connection = stack.enter_context(socket.socket())
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    connection.settimeout(100)
+    connection.connect(address(api))
+    return connection
+
+
+class TestUntakenAnswers:
+    def test_many_long_ones_are_not_in_memory_at_once(self, serve: Serve) -> None:
+        api = serve().api
+        state = [{"role": "user", "content": "x" * (MEBIBYTE - 100)}]
+        path = f"/sessions/{api.create(state)}/messages"
+        ask = f"GET {path} HTTP/1.1\r\nHost: {api.http.base_url.host}\r\n\r\n".encode()
+        with contextlib.ExitStack() as stack:
+            # A client may have 128 MiB, without the first 16 KiB of each.
+            statuses = []
+            for _ in range(132):
+                connection = narrow(stack, api)
+                connection.sendall(ask)
+                statuses.append(connection.recv(12))
+            assert statuses[:128] == [b"HTTP/1.1 200"] * 128
+            assert b"HTTP/1.1 503" in statuses
+            refused = api.get(path)
+            assert problem(refused, 503)["code"] == "too_much_at_once"
+            assert refused.headers["retry-after"] == "1"
+            # Little is told all the same, and what was asked for is done.
+            assert api.run(api.create(), "echo", 1)["status"] == "idle"
+        eventually(lambda: api.get(path).status_code, 200)
 
 
 class TestAnswers:
