@@ -7,6 +7,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Bytes of a request that are not counted: answers and most messages come in whatever others send.
 pub const FREE: usize = 16 * 1024;
 
+/// Which part of all bytes is little: who has no more finds room where others, who have a lot, have taken all of it.
+const LITTLE: usize = 32;
+/// Which part of all bytes there is besides for these.
+const RESERVE: usize = 4;
+
 /// The bytes that all may have in memory; one client half of them.
 pub struct Budget<K> {
     most: usize,
@@ -53,7 +58,9 @@ impl<K: Eq + Hash + Clone> Budget<K> {
         if of_client > share && !is_let_in {
             return Err(Exhausted(share));
         }
-        if of_all > self.most && !is_let_in {
+        let is_little = of_client <= self.most / LITTLE;
+        let most = if is_little { self.most.saturating_add(self.most / RESERVE) } else { self.most };
+        if of_all > most && !is_let_in {
             return Err(Exhausted(self.most));
         }
         taken.all = of_all;
@@ -156,6 +163,22 @@ mod tests {
         drop((first, second, of_bob, of_cyd));
         let left = lock(&budget.spent);
         assert!(left.all == 0 && left.by_client.is_empty(), "{}", left.all);
+    }
+
+    #[test]
+    fn few_who_have_a_lot_keep_nobody_out_who_has_little() {
+        let budget = Budget::new(100);
+        let (of_ada, of_bob) = (budget.count_for("ada"), budget.count_for("bob"));
+        assert!(of_ada.add(FREE + 50).is_ok() && of_bob.add(FREE + 50).is_ok());
+        let others: Vec<_> = (0..9).map(|_| budget.count_for("cyd")).collect();
+        assert!(others[0].add(FREE + 3).is_ok());
+        assert!(matches!(others[1].add(FREE + 1), Err(Exhausted(100))), "that is no little any more");
+        let names = ["dan", "eve", "fay", "gus", "hal", "ida", "jan"];
+        let little: Vec<_> = names.map(|name| budget.count_for(name)).into();
+        assert!(little.iter().all(|each| each.add(FREE + 3).is_ok()));
+        assert!(matches!(budget.count_for("kim").add(FREE + 3), Err(Exhausted(100))), "there is an end to it");
+        drop(of_ada);
+        assert!(budget.count_for("kim").add(FREE + 26).is_ok(), "as before");
     }
 
     #[test]

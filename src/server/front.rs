@@ -30,15 +30,15 @@ pub async fn admit(State(app): State<Arc<App>>, mut request: Request, next: Next
     let route = request.extensions().get::<MatchedPath>().cloned();
     let route = route.as_ref().map(MatchedPath::as_str);
     let mut response = match check(&app, route, &mut request) {
-        Ok(admission) => {
+        Ok(share) => {
             let response = match AssertUnwindSafe(next.run(request)).catch_unwind().await {
                 Ok(response) => response,
                 Err(panic) => {
                     ServerError::from(Error::Internal(format!("a handler panicked: {}", said(&*panic)))).into_response()
                 }
             };
-            match admission {
-                Some(admission) => admission.until_taken(response, &method),
+            match share {
+                Some(share) => share.until_taken(response, &method),
                 None => response,
             }
         }
@@ -57,7 +57,7 @@ pub async fn admit(State(app): State<Arc<App>>, mut request: Request, next: Next
 }
 
 /// What a sender has of what there is for all, for a request that is at work.
-struct Admission {
+struct ClientShare {
     /// Among the requests that are.
     place: Permit<Asking>,
     /// What was read of its body is there for as long as the handler is.
@@ -65,7 +65,7 @@ struct Admission {
     answer: RequestBytes<Asking>,
 }
 
-impl Admission {
+impl ClientShare {
     /// A client that does not take its answer is still at it, and the answer is in memory.
     fn until_taken(self, response: Response, method: &Method) -> Response {
         let Self { place, answer, .. } = self;
@@ -81,7 +81,7 @@ impl Admission {
 
 /// First whether the request is meant for us, then who sent it, and last whether that one may. With its sender's place
 /// among those whose requests are at work, and what it has of the bytes of all; a request that asks for nothing needs none.
-fn check(app: &Arc<App>, route: Option<&str>, request: &mut Request) -> Result<Option<Admission>, ServerError> {
+fn check(app: &Arc<App>, route: Option<&str>, request: &mut Request) -> Result<Option<ClientShare>, ServerError> {
     check_encoding(request.headers())?;
     app.hosts.check(request.uri(), request.headers())?;
     let length = request.uri().path_and_query().map_or(0, |path| path.as_str().len());
@@ -113,7 +113,7 @@ fn check(app: &Arc<App>, route: Option<&str>, request: &mut Request) -> Result<O
         *request.body_mut() = Body::new(Admitted::new(body, Arc::clone(app), pass, counted.clone()));
     }
     request.extensions_mut().insert(counted.clone());
-    Ok(Some(Admission { place, _body: counted, answer: app.answers.count_for(asking) }))
+    Ok(Some(ClientShare { place, _body: counted, answer: app.answers.count_for(asking) }))
 }
 
 /// What the parser takes for chunks may have been compressed besides; who reads it otherwise sees another body.
