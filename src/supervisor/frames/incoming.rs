@@ -20,6 +20,10 @@ use crate::engine::ports::held::Held;
 /// The most characters of what is wrong with a frame: it is logged, and the error of its turns.
 const LONGEST_WHY: usize = 200;
 
+/// The most messages that a turn adds to what its session remembers: all of them are written in one transaction, which others
+/// wait for.
+const MOST_MESSAGES: usize = 100_000;
+
 /// A frame of a worker.
 #[allow(
     clippy::large_enum_variant,
@@ -363,6 +367,10 @@ fn outcome(result: EndResult) -> Result<EndOutcome, &'static str> {
         EndResult { error: Some(error), .. } => {
             let text = if error.message.is_empty() { error.kind } else { format!("{}: {}", error.kind, error.message) };
             Ok(EndOutcome::Failed(Failure::raised(error.code.as_deref().unwrap_or("agent_error"), &text)))
+        }
+        EndResult { response: Some(_), state: Some(messages), .. } if messages.len() > MOST_MESSAGES => {
+            let text = format!("The agent returned {} new messages at once; {MOST_MESSAGES} are taken", messages.len());
+            Ok(EndOutcome::Failed(Failure::new("turn_too_large", text)))
         }
         EndResult { response: Some(response), state: Some(messages), kept, .. } => {
             Ok(EndOutcome::Done { response, state: NextState { kept, messages } })

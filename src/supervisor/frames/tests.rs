@@ -142,6 +142,19 @@ fn an_error_without_a_message_is_its_type() {
 }
 
 #[test]
+fn a_turn_that_adds_more_messages_than_others_can_wait_for_has_failed() {
+    let end = |count: usize| {
+        let result = json!({"response": {}, "kept": 7, "state": vec![json!({}); count]});
+        heard(&json!({"frame": "end", "turn": "TURN", "call": 1, "result": result}).to_string())
+    };
+    let Word::End { outcome: EndOutcome::Done { state, .. }, .. } = end(100_000) else { panic!("no end") };
+    assert_eq!(state.total(), 100_007);
+    let Word::End { outcome: EndOutcome::Failed(failure), .. } = end(100_001) else { panic!("no end") };
+    assert_eq!(failure.code, "turn_too_large");
+    assert_eq!(failure.message, "The agent returned 100001 new messages at once; 100000 are taken");
+}
+
+#[test]
 fn of_a_long_error_everybody_is_shown_the_beginning() {
     let (text, code) = ("é".repeat(1 << 20), "c".repeat(1 << 20));
     let error = json!({"type": "HTTPError", "message": text, "code": code});
