@@ -11,6 +11,7 @@ use crate::domain::interrupt::Ask;
 use crate::domain::journal::{PendingTimer, StepIdentity, StepResult, Wake};
 use crate::domain::message::{ChatMessage, NextState};
 use crate::domain::session::Failure;
+use crate::domain::text::beginning_of;
 use crate::domain::time::as_millis;
 use crate::domain::told::StartedTool;
 use crate::domain::{InterruptId, Timestamp, TurnId};
@@ -23,6 +24,11 @@ const LONGEST_WHY: usize = 200;
 /// The most messages that a turn adds to what its session remembers: all of them are written in one transaction, which others
 /// wait for.
 const MOST_MESSAGES: usize = 100_000;
+
+/// How much is kept of what a worker says for people to read: what holds a turn, which `GET /health` shows to everybody, and
+/// what is to be said of a replay. So many, and so many bytes of each.
+const MOST_SHOWN: usize = 100;
+const LONGEST_SHOWN: usize = 2048;
 
 /// A frame of a worker.
 #[allow(
@@ -347,8 +353,19 @@ pub fn word<'de, D: Deserializer<'de>>(name: &str, members: D) -> Option<Result<
             .map(|WithdrawBody { interrupt_id }| told(Record::Withdraw { interrupt: interrupt_id })),
         "waiting" => WaitingBody::deserialize(members)
             .map(|WaitingBody { seen, timers, context }| told(Record::Waiting { seen, timers, context })),
-        "held" => HeldBody::deserialize(members).map(|HeldBody { held }| Word::Held(held)),
-        "replayed" => ReplayedBody::deserialize(members).map(|ReplayedBody { warnings }| Word::Replayed { warnings }),
+        "held" => HeldBody::deserialize(members).map(|HeldBody { mut held }| {
+            held.by.truncate(MOST_SHOWN);
+            for holder in &mut held.by {
+                shorten(&mut holder.what);
+                holder.location.as_mut().map(shorten);
+            }
+            Word::Held(held)
+        }),
+        "replayed" => ReplayedBody::deserialize(members).map(|ReplayedBody { mut warnings }| {
+            warnings.truncate(MOST_SHOWN);
+            warnings.iter_mut().for_each(shorten);
+            Word::Replayed { warnings }
+        }),
         "delta" => DeltaBody::deserialize(members).map(|DeltaBody { step_id, attempt, delta }| Word::Delta {
             step_id,
             attempt,
@@ -360,6 +377,10 @@ pub fn word<'de, D: Deserializer<'de>>(name: &str, members: D) -> Option<Result<
         }),
         _ => return None,
     })
+}
+
+fn shorten(text: &mut String) {
+    text.truncate(beginning_of(text, LONGEST_SHOWN).len());
 }
 
 fn outcome(result: EndResult) -> Result<EndOutcome, &'static str> {

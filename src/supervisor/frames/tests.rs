@@ -155,6 +155,18 @@ fn a_turn_that_adds_more_messages_than_others_can_wait_for_has_failed() {
 }
 
 #[test]
+fn of_what_holds_a_turn_and_of_warnings_the_first_are_kept_and_their_beginnings() {
+    let (text, beginning) = ("é".repeat(1 << 16), "é".repeat(1024));
+    let by = vec![json!({"what": text, "location": text}); 101];
+    let held = json!({"frame": "held", "turn": "TURN", "by": by, "at_work": false});
+    let Word::Held(held) = heard(&held.to_string()) else { panic!("not held") };
+    assert_eq!((held.by.len(), &held.by[99].what, held.by[99].location.as_ref()), (100, &beginning, Some(&beginning)));
+    let replayed = json!({"frame": "replayed", "turn": "TURN", "warnings": vec![text; 101]});
+    let Word::Replayed { warnings } = heard(&replayed.to_string()) else { panic!("not replayed") };
+    assert_eq!(warnings, vec![beginning; 100]);
+}
+
+#[test]
 fn of_a_long_error_everybody_is_shown_the_beginning() {
     let (text, code) = ("é".repeat(1 << 20), "c".repeat(1 << 20));
     let error = json!({"type": "HTTPError", "message": text, "code": code});
