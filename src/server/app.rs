@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use bytes::Bytes;
+use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
 use super::auth::Gate;
@@ -37,6 +38,8 @@ pub struct App {
     pub bodies: Arc<Budget<Asking>>,
     /// How many bytes of answers are in memory that nobody has taken yet.
     pub answers: Arc<Budget<Asking>>,
+    /// Places to make a long answer in: what was read for it and what is written are in memory together, and count only then.
+    pub making: Semaphore,
     /// By which names.
     pub hosts: Hosts,
     /// Counts and durations of requests.
@@ -98,6 +101,9 @@ const LEAST_BODIES: usize = 64 * 1024 * 1024;
 /// How many times as much answers may have: a conversation is longer than the message that is sent to it.
 const ANSWERS: usize = 4;
 
+/// How many long answers are made at once; stores read no more than a few at once either.
+pub const MAKING: usize = 8;
+
 /// How much larger than its value the body of an answer may be.
 const ENVELOPE: usize = 64 * 1024;
 
@@ -112,6 +118,7 @@ impl App {
             waiting: Permits::new(settings.max_requests_per_key / 4 * 3),
             bodies: Budget::new(bodies),
             answers: Budget::new(bodies.saturating_mul(ANSWERS)),
+            making: Semaphore::new(MAKING),
             hosts: Hosts::new(bound, &settings.allowed_hosts),
             telemetry: Telemetry::new(documented.paths.iter().map(String::as_str)),
             stopping: CancellationToken::new(),
@@ -128,6 +135,15 @@ impl App {
     /// [`ServerError::TooManyWaiting`].
     pub fn waiting_permit(&self, asking: Asking) -> Result<Permit<Asking>, ServerError> {
         self.waiting.take(asking).ok_or(ServerError::TooManyWaiting(self.waiting.most()))
+    }
+
+    /// A place to make a long answer in, once there is one.
+    ///
+    /// # Errors
+    /// An internal error once they are closed, which nobody does.
+    pub async fn place_to_make(&self) -> Result<SemaphorePermit<'_>, ServerError> {
+        let closed = |closed: AcquireError| crate::domain::Error::Internal(closed.to_string()).into();
+        self.making.acquire().await.map_err(closed)
     }
 
     /// How bodies may be.

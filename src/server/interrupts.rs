@@ -72,6 +72,7 @@ async fn list_interrupts(State(app): Shared, mut query: Query) -> Result<Respons
         cursor: query.cursor(),
     };
     query.check()?;
+    let _place = app.place_to_make().await?;
     let page = app.engine.interrupts(wanted).await?;
     Ok((query.link("/interrupts", page.next), Json(page.items)).into_response())
 }

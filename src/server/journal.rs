@@ -51,6 +51,7 @@ async fn get_journal(
     query.only(&["limit", "cursor"]);
     let (limit, from) = (query.limit(), query.journal_cursor());
     query.check()?;
+    let _place = app.place_to_make().await?;
     let page = app.engine.timeline(id, from, limit).await?;
     let page = page.ok_or_else(|| ServerError::invalid_at(["query", "cursor"], "invalid", OTHER_TURN))?;
     Ok((query.link(&format!("/sessions/{id}/journal"), page.next), Json(page.items)).into_response())

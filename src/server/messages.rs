@@ -66,6 +66,7 @@ async fn list_messages(
 ) -> Result<Response, ServerError> {
     let (after, limit) = (query.after().unwrap_or_default(), query.limit_if_any());
     query.check()?;
+    let _place = app.place_to_make().await?;
     let page = app.engine.messages(id, after, limit).await?;
     let messages: Vec<_> = page.items.iter().map(Lean).collect();
     let link = query.link_by("after", &format!("/sessions/{id}/messages"), page.next);

@@ -13,10 +13,11 @@ use tower::ServiceExt;
 
 use super::connections::{Server, admitted, hanging, rest};
 use super::support::within;
-use super::support::{Client, HOST};
+use super::support::{Client, HOST, engine};
 use crate::engine::settings::Settings;
-use crate::server::door;
+use crate::server::app::MAKING;
 use crate::server::settings::HttpSettings;
+use crate::server::{door, routes};
 
 /// A connection that has its place: a request on it has been answered, and it stays open.
 async fn idle(server: &Server) -> TcpStream {
@@ -148,6 +149,31 @@ async fn who_does_not_take_an_answer_is_still_at_it() {
         assert!(!answer.into_body().collect().await.unwrap().to_bytes().is_empty());
     }
     assert_eq!(client.get("/me").await.status, StatusCode::OK);
+}
+
+#[tokio::test]
+async fn long_answers_are_made_a_few_at_a_time() {
+    let engine = engine(Settings::default()).await;
+    let app = routes::app(engine, HttpSettings::default(), HOST.parse().unwrap());
+    let router = routes::router(&app);
+    let ask = |method: &str, path: &str| {
+        let request = Request::builder().method(method).uri(path).header("host", HOST).body(Body::empty()).unwrap();
+        router.clone().oneshot(request)
+    };
+    let made = within(ask("POST", "/sessions")).await.unwrap();
+    let session = made.headers()["location"].to_str().unwrap().to_owned();
+    for path in [format!("{session}/messages"), format!("{session}/journal"), "/interrupts".to_owned()] {
+        let all = app.making.acquire_many(u32::try_from(MAKING).unwrap()).await.unwrap();
+        let mut waits = Box::pin(ask("GET", &path));
+        assert!((&mut waits).now_or_never().is_none());
+        for _ in 0..10 {
+            assert_eq!(within(ask("GET", &session)).await.unwrap().status(), StatusCode::OK, "others do not wait");
+            assert!((&mut waits).now_or_never().is_none(), "{path}");
+        }
+        drop(all);
+        assert_eq!(within(waits).await.unwrap().status(), StatusCode::OK);
+        assert_eq!(app.making.available_permits(), MAKING, "{path}");
+    }
 }
 
 /// A server with room for one, who is let go of quickly; and little room between the two, so that it is full soon.
