@@ -67,14 +67,37 @@ fn size_of_value(value: &Value) -> usize {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use tokio_util::sync::CancellationToken;
 
     use super::*;
-    use crate::store::contract::fixture::session_id;
+    use crate::engine::telling::feed::Feed;
+    use crate::engine::telling::view::FeedItem;
+    use crate::store::contract::fixture::{Fixture, session_id};
+
+    fn said(length: usize) -> EventView {
+        EventView::delta(session_id(1), "0#1", 1, json!({"content": "x".repeat(length)}))
+    }
+
+    #[tokio::test]
+    async fn for_a_listener_that_takes_nothing_no_more_is_kept() {
+        let fixture = Fixture::memory();
+        let feed = Feed::start(Arc::clone(&fixture.store), 0, CancellationToken::new());
+        let mut heard = feed.subscribe(None, None).await.unwrap();
+        (0..40).for_each(|_| feed.pass(said(1024 * 1024)));
+        feed.pass(said(1));
+        let mut long = 0;
+        while let Some(FeedItem::Passing(event)) = heard.events.recv().await {
+            if event.data["delta"]["content"] == "x" {
+                break;
+            }
+            long += 1;
+        }
+        assert_eq!(long, 15);
+    }
 
     #[test]
     fn of_what_nobody_has_heard_yet_so_much_is_in_memory_and_no_more() {
         let bytes = PassingBytes::default();
-        let said = |length: usize| EventView::delta(session_id(1), "0#1", 1, json!({"content": "x".repeat(length)}));
         let mut unheard: Vec<_> = (0..20).map_while(|_| bytes.take(said(1024 * 1024))).collect();
         assert_eq!(unheard.len(), 15, "each is a little longer than what was said");
         assert!(bytes.take(said(1024 * 1024)).is_none() && bytes.take(said(1)).is_some(), "what is short has room");
