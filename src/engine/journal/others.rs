@@ -282,7 +282,7 @@ impl Engine {
                 Ok((since, true)) if since <= before => self.placement.stands(turn, run, promotions),
                 Ok(_) => {
                     tracing::warn!(%session, "what a turn has heard of was taken back: it begins anew");
-                    self.placement.drop_taken_back(turn, run);
+                    self.placement.drop_run(turn, run);
                 }
                 Err(error) => {
                     tracing::error!(%turn, %error, "whether a turn has lost anything could not be read; it is tried again")

@@ -83,6 +83,24 @@ impl Engine {
     where
         A: Future<Output = Result<T, Error>>,
     {
+        let outcome = self.store_word(turn, (epoch, run), attempt).await;
+        if matches!(outcome, Err(Error::StaleEpoch)) {
+            // Its worker lets go of the run, and so does whoever counts on that. Where it is still this server's, as where a look
+            // has found meanwhile that nothing was taken back, the next one finds that nobody has it.
+            self.placement.drop_run(turn, run);
+        }
+        outcome
+    }
+
+    async fn store_word<T, A>(
+        self: &Arc<Self>,
+        turn: TurnId,
+        (epoch, run): (u64, u64),
+        attempt: impl Fn() -> A,
+    ) -> Result<T, Error>
+    where
+        A: Future<Output = Result<T, Error>>,
+    {
         let first = attempt().await;
         let why = match first {
             Err(why @ Error::StoreUnavailable(_)) if self.host.outlasts_outages() => why,

@@ -139,9 +139,37 @@ async fn a_run_whose_time_was_over_when_it_was_taken_back_takes_none_of_the_run_
     begin();
     sleep(time * 2).await;
     // Its claim is taken back, and with it that the epoch was given.
-    placement.drop_taken_back(order.turn, placement.run_at(order.turn, order.epoch).unwrap());
+    placement.drop_run(order.turn, placement.run_at(order.turn, order.epoch).unwrap());
     begin();
     let begun = Instant::now();
     assert_eq!(placement.overdue().await, (order.turn, order.epoch));
     assert_eq!(begun.elapsed(), time);
+}
+
+#[tokio::test]
+async fn whoever_is_told_that_a_turn_is_not_theirs_counts_on_that_run_no_more() {
+    let world = World::new(Fixture::memory(), settings()).await;
+    let order = world.begin().await;
+    let run_now = || world.engine.placement.run_at(order.turn, order.epoch);
+    let run = run_now().unwrap();
+    let told = async |run| {
+        let said = || async { Err::<(), _>(Error::StaleEpoch) };
+        world.engine.until_stored(order.turn, (order.epoch, run), said).await
+    };
+    // Of a run before it.
+    assert_eq!(told(run - 1).await, Err(Error::StaleEpoch));
+    assert_eq!(run_now(), Some(run));
+    assert_eq!(told(run).await, Err(Error::StaleEpoch));
+    assert_eq!(run_now(), None);
+}
+
+#[tokio::test]
+async fn what_waits_for_the_slot_of_a_run_that_is_given_up_gets_it() {
+    let world = World::new(Fixture::memory(), Settings { workers: 1, ..settings() }).await;
+    let order = world.begin().await;
+    let waits = world.session().await;
+    world.send(waits).await.unwrap();
+    let run = world.engine.placement.run_at(order.turn, order.epoch).unwrap();
+    world.engine.placement.drop_run(order.turn, run);
+    world.order_of(waits).await;
 }

@@ -32,13 +32,15 @@ impl Placement {
         }
     }
 
-    /// Something that is known here of that run of the turn may have been taken back: its worker drops it, and whoever claims it
-    /// begins anew from its journal.
-    pub fn drop_taken_back(&self, turn: TurnId, run: u64) {
+    /// Something that is known here of that run of the turn may have been taken back, or it is told that it is not ours: its worker
+    /// drops it, and whoever claims it begins anew from its journal.
+    pub fn drop_run(&self, turn: TurnId, run: u64) {
         let mut turns = self.lock();
         if turns.remove_run(self, turn, run) {
             turns.queues.remove(&turn);
             self.dispatch.get().into_iter().for_each(|dispatch| dispatch.park(turn));
+            // Others may wait for its slot, and nobody says whether the turn itself comes back.
+            self.freed.notify_one();
         }
         drop(turns);
         self.rested.notify_waiters();

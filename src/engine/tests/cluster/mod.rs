@@ -36,6 +36,9 @@ const WORLDS_THAT_FAIL_OVER: u64 = 80;
 /// the other.
 const TWO_RUNS_AT_AN_EPOCH: [u64; 6] = [1333, 1392, 1702, 1734, 1941, 1991];
 
+/// Worlds where a run was given up while its server counted on it, and where what waited for the slot of one did not get it.
+const GIVEN_UP: [u64; 2] = [37_739, 23_627];
+
 /// What kind of world it is.
 #[derive(Debug, Clone, Copy)]
 struct Setting {
@@ -152,6 +155,12 @@ fn a_turn_that_a_failover_lets_begin_anew_is_not_taken_for_its_run_before() {
     let failover = Setting { fails_over: true, ..Setting::USUAL };
     let test = "a_turn_that_a_failover_lets_begin_anew_is_not_taken_for_its_run_before";
     all_go_green(test, failover, TWO_RUNS_AT_AN_EPOCH);
+}
+
+#[test]
+fn a_run_that_is_given_up_after_a_failover_leaves_no_turn_asleep() {
+    let failover = Setting { fails_over: true, ..Setting::USUAL };
+    all_go_green("a_run_that_is_given_up_after_a_failover_leaves_no_turn_asleep", failover, GIVEN_UP);
 }
 
 /// All that was seen in the world of a seed.
