@@ -83,20 +83,24 @@ impl Engine {
     where
         A: Future<Output = Result<T, Error>>,
     {
-        let outcome = self.store_word(turn, (epoch, run), attempt).await;
-        if matches!(outcome, Err(Error::StaleEpoch)) {
-            // Its worker lets go of the run, and so does whoever counts on that. Where it is still this server's, as where a look
-            // has found meanwhile that nothing was taken back, the next one finds that nobody has it.
-            self.placement.drop_run(turn, run);
+        let mut after = self.placement.promotions_of(turn, run);
+        loop {
+            let outcome = self.store_word(turn, (epoch, run), &attempt).await;
+            // A look may have found meanwhile that nothing of the run was taken back, and counts on it: then it was refused for
+            // what is no reason any more.
+            let now = self.placement.promotions_of(turn, run);
+            if !matches!(outcome, Err(Error::StaleEpoch)) || now <= after {
+                return outcome;
+            }
+            after = now;
         }
-        outcome
     }
 
     async fn store_word<T, A>(
         self: &Arc<Self>,
         turn: TurnId,
         (epoch, run): (u64, u64),
-        attempt: impl Fn() -> A,
+        attempt: &impl Fn() -> A,
     ) -> Result<T, Error>
     where
         A: Future<Output = Result<T, Error>>,

@@ -1,5 +1,6 @@
 //! What ended a run is known late, when the turn has begun anew: the run that goes on takes no harm.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -147,20 +148,25 @@ async fn a_run_whose_time_was_over_when_it_was_taken_back_takes_none_of_the_run_
 }
 
 #[tokio::test]
-async fn whoever_is_told_that_a_turn_is_not_theirs_counts_on_that_run_no_more() {
+async fn a_word_that_is_refused_while_a_look_finds_that_its_run_stands_is_stored() {
     let world = World::new(Fixture::memory(), settings()).await;
     let order = world.begin().await;
-    let run_now = || world.engine.placement.run_at(order.turn, order.epoch);
-    let run = run_now().unwrap();
-    let told = async |run| {
-        let said = || async { Err::<(), _>(Error::StaleEpoch) };
+    let run = world.engine.placement.run_at(order.turn, order.epoch).unwrap();
+    let said = async |looks: u64| {
+        let attempts = AtomicU64::new(0);
+        let said = || async {
+            let attempt = attempts.fetch_add(1, Ordering::Relaxed);
+            if attempt < looks {
+                world.engine.placement.stands(order.turn, run, attempt + 1);
+            }
+            if attempt == 2 { Ok(()) } else { Err(Error::StaleEpoch) }
+        };
         world.engine.until_stored(order.turn, (order.epoch, run), said).await
     };
-    // Of a run before it.
-    assert_eq!(told(run - 1).await, Err(Error::StaleEpoch));
-    assert_eq!(run_now(), Some(run));
-    assert_eq!(told(run).await, Err(Error::StaleEpoch));
-    assert_eq!(run_now(), None);
+    assert_eq!(said(0).await, Err(Error::StaleEpoch));
+    assert_eq!(said(2).await, Ok(()));
+    // What it heard of has been looked at before.
+    assert_eq!(said(2).await, Err(Error::StaleEpoch));
 }
 
 #[tokio::test]

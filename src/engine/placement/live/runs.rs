@@ -32,8 +32,13 @@ impl Placement {
         }
     }
 
-    /// Something that is known here of that run of the turn may have been taken back, or it is told that it is not ours: its worker
-    /// drops it, and whoever claims it begins anew from its journal.
+    /// After how many promotions what is known here of that run of the turn stands; `None` where it is not here.
+    pub fn promotions_of(&self, turn: TurnId, run: u64) -> Option<u64> {
+        self.lock().at_workers.get(&turn).filter(|live| live.run == run).map(|live| live.promotions)
+    }
+
+    /// Something that is known here of that run of the turn may have been taken back: its worker drops it, and whoever claims it
+    /// begins anew from its journal.
     pub fn drop_run(&self, turn: TurnId, run: u64) {
         let mut turns = self.lock();
         if turns.remove_run(self, turn, run) {

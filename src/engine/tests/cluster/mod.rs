@@ -36,7 +36,7 @@ const WORLDS_THAT_FAIL_OVER: u64 = 80;
 /// the other.
 const TWO_RUNS_AT_AN_EPOCH: [u64; 6] = [1333, 1392, 1702, 1734, 1941, 1991];
 
-/// Worlds where a run was given up while its server counted on it, and where what waited for the slot of one did not get it.
+/// Worlds where a worker gave up a run that its server counted on, and where what waited for the slot of one did not get it.
 const GIVEN_UP: [u64; 2] = [37_739, 23_627];
 
 /// What kind of world it is.
