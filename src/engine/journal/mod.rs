@@ -45,6 +45,8 @@ pub(super) struct JournalState {
     prechecking: Arc<Semaphore>,
     /// Whoever searches, alone.
     searching: Arc<tokio::sync::Mutex<()>>,
+    /// Whoever parks does it alone, until the workers know.
+    parking: tokio::sync::Mutex<()>,
 }
 
 impl Default for JournalState {
@@ -54,6 +56,7 @@ impl Default for JournalState {
             outage: Outage::default(),
             prechecking: Arc::new(Semaphore::new(*prechecks::PROCESSORS)),
             searching: Arc::default(),
+            parking: tokio::sync::Mutex::default(),
         }
     }
 }

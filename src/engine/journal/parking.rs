@@ -63,6 +63,9 @@ impl Engine {
     pub(in crate::engine) async fn park_due(self: &Arc<Self>) -> Result<Option<Duration>, Error> {
         let after = if self.is_stopping() { 0.0 } else { self.settings.park_after };
         let after = Duration::try_from_secs_f64(after).unwrap_or(Duration::MAX);
+        // A server that ends parks beside what always does. What one of them has parked the other finds parked, and would go on
+        // before the worker is told: it would be let go with its turn, and close nothing.
+        let _alone = self.journal.parking.lock().await;
         loop {
             let (candidates, next) = self.placement.to_park(self.settings.max_warm, after);
             if candidates.is_empty() {

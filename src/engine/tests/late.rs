@@ -179,3 +179,19 @@ async fn what_waits_for_the_slot_of_a_run_that_is_given_up_gets_it() {
     world.engine.placement.drop_run(order.turn, run);
     world.order_of(waits).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_server_does_not_end_before_the_worker_of_a_turn_that_it_has_parked_knows() {
+    let (world, late) = world(Settings { park_after: 1.0, ..settings() }).await;
+    let (order, _) = world.asking(1).await;
+    late.hold(About::Session(order.session));
+    late.written().await;
+    assert!(world.turn(order.turn).await.life.is_parked());
+    let engine = Arc::clone(&world.engine);
+    let ending = tokio::spawn(async move { engine.shut_down(Duration::from_secs(10)).await });
+    sleep(Duration::from_secs(1)).await;
+    assert!(!ending.is_finished());
+    late.say();
+    ending.await.unwrap().unwrap();
+    assert!(world.hands.look(|told| told.parked.contains(&order.turn)));
+}
