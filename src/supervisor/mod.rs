@@ -41,7 +41,7 @@ use self::runtime::KnownRuntime;
 use self::settings::{Isolation, START_TIMEOUT, STOP_GRACE, SupervisorSettings, SupervisorStartError, WORKER_TIMEOUT};
 use self::spawner::{Body, Spawner};
 use self::turn::{Leave, TurnCommand, TurnTask};
-use self::worker::{EXIT_GRACE, Worker};
+use self::worker::Worker;
 use crate::domain::TurnId;
 use crate::engine::ports::dispatch::{Delivery, Dispatch, Runtime, TurnInbox, TurnOrder};
 
@@ -246,7 +246,7 @@ impl Supervisor {
             tracing::error!("turns could not be ended");
         }
         // Before the zygote ends, and its children with it. Those that take longer are killed.
-        let _ = timeout(EXIT_GRACE, join_all(closing.iter().map(|worker| worker.ended()))).await;
+        let _ = timeout(KILL_GRACE, join_all(closing.iter().map(|worker| worker.ended()))).await;
         if let Some(spawner) = &self.spawner {
             spawner.stop().await;
         }

@@ -24,9 +24,8 @@ const MAX_UNHANDLED: usize = 2 * frames::MAX_FRAME;
 /// What a frame costs at least, however short.
 const FRAME_COST: usize = 1024;
 
-/// How long a worker may take to exit when it has been told to. What it closes by itself it closes within 1.5 seconds
-/// (`hitl.turn.resources`); the rest is for a busy machine to let it begin.
-pub(super) const EXIT_GRACE: Duration = Duration::from_secs(5);
+/// How long a worker may take to exit when it has been told to.
+const EXIT_GRACE: Duration = Duration::from_secs(2);
 
 /// How long what a worker printed is read after its end: programs that it started may keep its output open.
 const LAST_WORDS: Duration = Duration::from_secs(1);
