@@ -326,6 +326,9 @@ class RunState:
         Raises `UnknownInterrupt`, `InvalidAnswer`, `NothingPending`, `AlreadyResolved`, `InterruptExpired`.
         """
 
+    def check_type(self, id: str, expected: str) -> None:
+        """Looks whether an interrupt is of that type. Raises `UnknownInterrupt`, `InvalidAnswer`, `NothingPending`."""
+
     def pending(self) -> bytes:
         """The records of open interrupts, in order of arrival, as JSON."""
 

@@ -103,6 +103,21 @@ impl Valid {
     }
 }
 
+/// Looks whether who answers means what is asked. A decision is a value like any other to a question without a schema: to a
+/// program that asks whether to go on, a rejection would be something, and so a yes.
+///
+/// # Errors
+/// [`Error::InvalidAnswer`] where it is not of the `expected` type.
+pub fn check_type(asked: AnswerTerms<'_>, expected: Option<&str>) -> Result<(), Error> {
+    match expected {
+        Some(expected) if expected != asked.kind => {
+            let why = format!("is for an interrupt of type {expected}, and this one is of type {}", asked.kind);
+            Err(Error::InvalidAnswer(vec![FieldError::new(NOWHERE, "other_type", why)]))
+        }
+        _ => Ok(()),
+    }
+}
+
 /// Checks `value` as an answer; may take its time.
 ///
 /// # Errors

@@ -19,6 +19,10 @@ use super::{JsonObject, payload};
 /// The type of what is asked about a step whose outcome nobody knows; an answer may let it run.
 pub const UNKNOWN_OUTCOME: &str = "unknown_outcome";
 
+/// How long the name of a tool may be, in bytes of JSON. Approvals are found by it, and what PostgreSQL finds by an index has to
+/// fit into a third of a page.
+const LONGEST_TOOL: usize = 1024;
+
 /// The interrupt record, the same wherever interrupts are listed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Interrupt {
@@ -209,6 +213,7 @@ impl Ask {
             ("type", Some(payload::json_size(&self.kind)), schema),
             ("tool_call_id", length(&self.tool_call_id), schema),
             ("agent", length(&self.agent), schema),
+            ("tool_name", self.scope().map(|scope| payload::json_size(&scope.tool)), LONGEST_TOOL),
             ("args_digest", length(&self.args_digest), schema),
             ("tool_source", length(&self.tool_source), schema),
             ("message", length(&self.message), max_payload),

@@ -9,6 +9,10 @@ use super::error::Error;
 use super::event::EventName;
 use super::status::{InterruptStatus, Status};
 
+/// How long a URL may be, in bytes. Notices are found by it, and what PostgreSQL finds by an index has to fit into a third of a
+/// page.
+pub const LONGEST_URL: usize = 2048;
+
 /// What the server's own webhooks are told of where they do not say.
 const UNSAID_OF_SERVER: [EventName; 6] = [
     EventName::Interrupt(InterruptStatus::Pending),
@@ -78,10 +82,16 @@ impl Webhook {
     /// Reads the URL, and refuses what must not be called.
     ///
     /// # Errors
-    /// [`Error::WebhookRefused`]: no URL, neither http nor https, or (unless `allow_private`) a private or loopback address
+    /// [`Error::WebhookRefused`]: no URL, longer than [`LONGEST_URL`], neither http nor https, or (unless `allow_private`) a private or loopback address
     /// written out. A name is checked again when it is resolved, at delivery.
     pub fn check(&self, allow_private: bool) -> Result<Url, Error> {
-        check_url(&self.url, allow_private)
+        let url = check_url(&self.url, allow_private)?;
+        match self.url.len().max(url.as_str().len()) {
+            length if length > LONGEST_URL => {
+                Err(Error::WebhookRefused(format!("it has {length} bytes, at most {LONGEST_URL} are taken")))
+            }
+            _ => Ok(url),
+        }
     }
 }
 

@@ -60,6 +60,12 @@ impl RunState {
         self.lock().answer(answers, None, runs::now(), runs::grant_id).map_err(|error| raised(py, &error))
     }
 
+    /// Looks whether an interrupt is of that type.
+    /// Raises `UnknownInterrupt`, `InvalidAnswer`, `NothingPending`.
+    fn check_type(&self, py: Python<'_>, id: &str, expected: &str) -> PyResult<()> {
+        self.lock().check_type(id, expected).map_err(|error| raised(py, &error))
+    }
+
     /// The records of open interrupts, in order of arrival, as JSON.
     fn pending(&self, py: Python<'_>) -> PyResult<Py<PyBytes>> {
         let state = self.lock();

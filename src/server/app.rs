@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use bytes::Bytes;
-use tokio::sync::{AcquireError, Semaphore, SemaphorePermit};
+use tokio::sync::AcquireError;
 use tokio_util::sync::CancellationToken;
 
 use super::auth::Gate;
@@ -16,6 +16,7 @@ use super::error::ServerError;
 use super::hosts::Hosts;
 use super::limits::Buckets;
 use super::permits::{Permit, Permits};
+use super::places::{Place, Places};
 use super::settings::HttpSettings;
 use super::telemetry::Telemetry;
 use crate::engine::Engine;
@@ -39,7 +40,7 @@ pub struct App {
     /// How many bytes of answers are in memory that nobody has taken yet.
     pub answers: Arc<Budget<Asking>>,
     /// Places to make a long answer in: what was read for it and what is written are in memory together, and count only then.
-    pub making: Semaphore,
+    pub making: Places<Asking>,
     /// By which names.
     pub hosts: Hosts,
     /// Counts and durations of requests.
@@ -107,10 +108,16 @@ pub const MAKING: usize = 8;
 /// How much larger than its value the body of an answer may be.
 const ENVELOPE: usize = 64 * 1024;
 
+/// How long the body of an answer to an interrupt may be, whatever others may.
+fn longest_answer(engine: &Engine) -> usize {
+    engine.settings().max_value.saturating_add(ENVELOPE)
+}
+
 impl App {
     /// An app for a server that listens on `bound`.
     pub fn new(engine: Arc<Engine>, settings: HttpSettings, bound: SocketAddr, documented: Documented) -> Arc<Self> {
-        let bodies = settings.max_body.saturating_mul(BODIES).max(LEAST_BODIES);
+        let longest = settings.max_body.max(longest_answer(&engine));
+        let bodies = longest.saturating_mul(BODIES).max(LEAST_BODIES);
         Arc::new(Self {
             gate: Gate::new(&settings),
             rates: settings.rate_limit.map(|rate| Buckets::new(rate.max(1.0), rate)),
@@ -118,7 +125,7 @@ impl App {
             waiting: Permits::new(settings.max_requests_per_key / 4 * 3),
             bodies: Budget::new(bodies),
             answers: Budget::new(bodies.saturating_mul(ANSWERS)),
-            making: Semaphore::new(MAKING),
+            making: Places::new(MAKING, MAKING / 2),
             hosts: Hosts::new(bound, &settings.allowed_hosts),
             telemetry: Telemetry::new(documented.paths.iter().map(String::as_str)),
             stopping: CancellationToken::new(),
@@ -141,9 +148,9 @@ impl App {
     ///
     /// # Errors
     /// An internal error once they are closed, which nobody does.
-    pub async fn place_to_make(&self) -> Result<SemaphorePermit<'_>, ServerError> {
+    pub async fn place_to_make(&self, asking: Asking) -> Result<Place, ServerError> {
         let closed = |closed: AcquireError| crate::domain::Error::Internal(closed.to_string()).into();
-        self.making.acquire().await.map_err(closed)
+        self.making.take(asking).await.map_err(closed)
     }
 
     /// How bodies may be.
@@ -153,8 +160,7 @@ impl App {
 
     /// How bodies with answers may be: an answer of `--max-value` has to fit.
     pub fn answer_limits(&self) -> Limits {
-        let size = self.settings.max_body.max(self.engine.settings().max_value.saturating_add(ENVELOPE));
-        Limits { size, ..self.limits() }
+        Limits { size: self.settings.max_body.max(longest_answer(&self.engine)), ..self.limits() }
     }
 
     /// The OpenAPI document as JSON.

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::app::{App, Shared};
+use super::app::{App, Asking, Shared};
 use super::error::ServerError;
 use super::params::{InterruptPath, LONGEST_SEARCH, NoQuery, Query};
 use super::problems::problems;
@@ -55,7 +55,7 @@ const FILTERS: [&str; 11] =
         ListProblems,
     )
 )]
-async fn list_interrupts(State(app): Shared, mut query: Query) -> Result<Response, ServerError> {
+async fn list_interrupts(State(app): Shared, asking: Asking, mut query: Query) -> Result<Response, ServerError> {
     query.only(&FILTERS);
     let now = app.engine.now();
     let wanted = InterruptQuery {
@@ -72,7 +72,8 @@ async fn list_interrupts(State(app): Shared, mut query: Query) -> Result<Respons
         cursor: query.cursor(),
     };
     query.check()?;
-    let _place = app.place_to_make().await?;
+    // Searches go one at a time: those that wait would keep the places from everybody else.
+    let _place = if wanted.is_search() { None } else { Some(app.place_to_make(asking).await?) };
     let page = app.engine.interrupts(wanted).await?;
     Ok((query.link("/interrupts", page.next), Json(page.items)).into_response())
 }

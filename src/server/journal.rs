@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::app::{App, Shared};
+use super::app::{App, Asking, Shared};
 use super::error::ServerError;
 use super::params::{Query, SessionPath};
 use super::problems::problems;
@@ -46,12 +46,13 @@ problems!(Problems: SESSION_NOT_FOUND, INVALID_REQUEST, SHUTTING_DOWN, STORE_UNA
 async fn get_journal(
     State(app): Shared,
     SessionPath(id): SessionPath,
+    asking: Asking,
     mut query: Query,
 ) -> Result<Response, ServerError> {
     query.only(&["limit", "cursor"]);
     let (limit, from) = (query.limit(), query.journal_cursor());
     query.check()?;
-    let _place = app.place_to_make().await?;
+    let _place = app.place_to_make(asking).await?;
     let page = app.engine.timeline(id, from, limit).await?;
     let page = page.ok_or_else(|| ServerError::invalid_at(["query", "cursor"], "invalid", OTHER_TURN))?;
     Ok((query.link(&format!("/sessions/{id}/journal"), page.next), Json(page.items)).into_response())

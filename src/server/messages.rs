@@ -62,11 +62,12 @@ const WEBHOOK: &str = "webhook";
 async fn list_messages(
     State(app): Shared,
     SessionPath(id): SessionPath,
+    asking: Asking,
     mut query: Query,
 ) -> Result<Response, ServerError> {
     let (after, limit) = (query.after().unwrap_or_default(), query.limit_if_any());
     query.check()?;
-    let _place = app.place_to_make().await?;
+    let _place = app.place_to_make(asking).await?;
     let page = app.engine.messages(id, after, limit).await?;
     let messages: Vec<_> = page.items.iter().map(Lean).collect();
     let link = query.link_by("after", &format!("/sessions/{id}/messages"), page.next);

@@ -33,6 +33,7 @@ mod outflow;
 mod params;
 mod pass;
 mod permits;
+mod places;
 mod problems;
 mod reading;
 mod resume;

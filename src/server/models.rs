@@ -324,6 +324,8 @@ pub struct Answer {
     pub interrupt_id: String,
     /// Any JSON value that fits the interrupt's `response_schema`, null included.
     pub value: serde_json::Value,
+    /// The `type` of the interrupt that it is for: an answer to one of another type is refused.
+    pub expected_type: Option<String>,
 }
 
 /// One answer, or several in `resume`; [`super::openapi`] writes its schema out.
@@ -343,6 +345,8 @@ pub struct Answers {
 pub struct AnswerValue {
     /// Any JSON value that fits the interrupt's `response_schema`, null included.
     pub value: serde_json::Value,
+    /// The `type` of the interrupt that it is for: an answer to one of another type is refused.
+    pub expected_type: Option<String>,
     /// Who answers what they have claimed, where the server has no keys.
     #[schema(min_length = 1, max_length = 64)]
     pub r#as: Option<String>,

@@ -15,6 +15,7 @@ use super::access::{Need, need};
 use super::auth::COOKIE_NAME;
 use super::error::Problem;
 use super::{catalogue, problems};
+use crate::domain::webhook::LONGEST_URL;
 
 const ABOUT: &str = "Python agents that stop and ask a person, and go on exactly where they stopped.\n\n\
     Every refusal is an RFC 9457 problem (`application/problem+json`) with a stable `code`. \
@@ -120,7 +121,7 @@ fn refine(schemas: &mut Value) {
     schemas["Interrupt"]["properties"]["response_schema"]["type"] = json!(["object", "boolean", "null"]);
     let webhook = &mut schemas["Webhook"]["properties"];
     webhook["url"] = json!({
-        "type": "string", "pattern": WEBHOOK_URL,
+        "type": "string", "pattern": WEBHOOK_URL, "maxLength": LONGEST_URL,
         "description": "`http` or `https`, by name. A literal public address is taken too, a private one only with `--webhook-allow-private`.",
     });
     webhook["token"]["pattern"] = json!("^[!-~]*$");
@@ -134,6 +135,10 @@ fn answers() -> Value {
         "type": ["string", "null"], "minLength": 1, "maxLength": 64,
         "description": "Who answers what they have claimed, where the server has no keys.",
     });
+    let expected = json!({
+        "type": ["string", "null"],
+        "description": "The `type` of the interrupt that it is for: an answer to one of another type is refused.",
+    });
     json!({
         "description": "One answer, or several that are taken all or none.",
         "oneOf": [
@@ -142,6 +147,7 @@ fn answers() -> Value {
                 "properties": {
                     "interrupt_id": {"type": "string", "description": "Which interrupt."},
                     "value": {"description": "The answer; any JSON value that fits the interrupt's `response_schema`, null included."},
+                    "expected_type": expected,
                     "as": named,
                     "resume": false,
                 },
@@ -154,7 +160,7 @@ fn answers() -> Value {
                         "description": "One for each of some interrupts of the session.",
                     },
                     "as": named,
-                    "interrupt_id": false, "value": false,
+                    "interrupt_id": false, "value": false, "expected_type": false,
                 },
             },
         ],

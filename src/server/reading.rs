@@ -135,7 +135,8 @@ impl Reading {
         }
     }
 
-    fn optional_text(&mut self, at: At<'_>, members: &mut JsonObject, name: &str) -> Option<String> {
+    /// A text that may be left out.
+    pub fn optional_text(&mut self, at: At<'_>, members: &mut JsonObject, name: &str) -> Option<String> {
         let value = present(members, name)?;
         Some(self.text(At::Member(&at, name), value))
     }

@@ -17,7 +17,7 @@ use super::models::{AnswerValue, Answers, ResumeResponse};
 use super::params::{InterruptPath, SessionPath, idempotency_key};
 use super::problems::problems;
 use super::reading::{At, Reading};
-use crate::domain::SessionId;
+use crate::domain::{JsonObject, SessionId};
 use crate::domain::access::Actor;
 use crate::engine::telling::view::Answer;
 
@@ -82,8 +82,7 @@ async fn resume_interrupt(
 ) -> Result<Json<ResumeResponse>, ServerError> {
     let body = read_json(&headers, body, app.answer_limits()).await?.unwrap_or(Value::Null);
     let key = idempotency_key(&headers, &asked_for(&interrupt_id, &body))?;
-    let (value, said) = read_value(body)?;
-    let answer = Answer { interrupt_id, value, place: At::Member(&At::Body, "value").loc(), said };
+    let answer = read_value(interrupt_id, body)?;
     Ok(Json(app.engine.resume_interrupt(answer, actor, key).await?.into()))
 }
 
@@ -97,12 +96,12 @@ fn asked_for(interrupt_id: &str, body: &Value) -> Value {
 }
 
 /// A null value is an answer, a missing one is none.
-fn read_value(body: Value) -> Result<(Value, Option<String>), ServerError> {
+fn read_value(interrupt_id: String, body: Value) -> Result<Answer, ServerError> {
     let mut reading = Reading::default();
     let mut members = reading.object(At::Body, body);
-    let value = reading.required(At::Body, &mut members, "value");
+    let answer = read_members(&mut reading, At::Body, interrupt_id, &mut members);
     let said = reading.name(At::Body, &mut members);
-    reading.finish((value.unwrap_or(Value::Null), said))
+    reading.finish(Answer { said, ..answer })
 }
 
 fn read_answers(body: Value) -> Result<Vec<Answer>, ServerError> {
@@ -118,9 +117,9 @@ fn read_answers(body: Value) -> Result<Vec<Answer>, ServerError> {
     reading.finish(answers.into_iter().map(named).collect())
 }
 
-fn read_several(reading: &mut Reading, mut members: crate::domain::JsonObject) -> Vec<Answer> {
+fn read_several(reading: &mut Reading, mut members: JsonObject) -> Vec<Answer> {
     let at = At::Member(&At::Body, "resume");
-    for name in ["interrupt_id", "value"] {
+    for name in ["interrupt_id", "value", "expected_type"] {
         if members.contains_key(name) {
             reading.wrong(
                 At::Member(&At::Body, name),
@@ -140,8 +139,14 @@ fn read_answer(reading: &mut Reading, at: At<'_>, answer: Value) -> Answer {
     let mut members = reading.object(at, answer);
     let interrupt_id = reading.required(at, &mut members, "interrupt_id");
     let interrupt_id = interrupt_id.map(|id| reading.text(At::Member(&at, "interrupt_id"), id)).unwrap_or_default();
-    let value = reading.required(at, &mut members, "value").unwrap_or(Value::Null);
-    Answer { interrupt_id, value, place: At::Member(&at, "value").loc(), said: None }
+    read_members(reading, at, interrupt_id, &mut members)
+}
+
+/// What is said of an answer beside the id of its interrupt.
+fn read_members(reading: &mut Reading, at: At<'_>, interrupt_id: String, members: &mut JsonObject) -> Answer {
+    let value = reading.required(at, members, "value").unwrap_or(Value::Null);
+    let expected_type = reading.optional_text(at, members, "expected_type");
+    Answer { interrupt_id, value, place: At::Member(&at, "value").loc(), said: None, expected_type }
 }
 
 #[cfg(test)]

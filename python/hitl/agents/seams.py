@@ -50,9 +50,10 @@ class HookCall:
 
     Example:
         async def on_call(call: HookCall) -> str | None:
-            if call.name != "delete_file" or await hitl.interrupt({"type": "sure", "args": call.args}):
+            if call.name != "delete_file":
                 return None  # let it go on
-            return "nothing was deleted"
+            sure = await hitl.interrupt({"type": "sure", "args": call.args}, response_schema=bool)
+            return None if sure else "nothing was deleted"
 
         agent = ReActAgent(tools=[delete_file], hooks=[on_call])
     """

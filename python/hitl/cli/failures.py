@@ -139,6 +139,8 @@ def _hint(error: ClientError, where: str = "") -> str:
             return "start the server with --allow-custom-ids to choose session ids"
         case MethodNotAllowed():
             return _ITSELF
+        case Invalid() if any(wrong.get("type") == "other_type" for wrong in error.errors):
+            return "it is a question, and answered with: hitl interrupts answer ID JSON"
         case Invalid():
             return "nothing was changed; correct the value and try again"
         case TooLarge():

@@ -296,19 +296,21 @@ def answer(
 def approve(interrupt_id: str, *, always: bool = False, name: str | None = None) -> Call[Accepted]:
     """Let the tool run with exactly the arguments that were shown.
 
+    `Invalid` where it is no tool approval: `answer` is for other questions.
+
     always: also without asking, whatever its arguments, for the rest of the session; `list_grants` shows it.
     name: who has claimed it, where the server has no keys.
     """
-    return answer(interrupt_id, {"approved": True, **_always(always)}, name=name)
+    return _decide(interrupt_id, {"approved": True, **_always(always)}, name=name)
 
 
 def edit(interrupt_id: str, args: Mapping[str, Any], *, name: str | None = None) -> Call[Accepted]:
     """Let the tool run with these arguments, all of them, instead of those that were shown; the model is told.
 
-    `Invalid` where they do not fit the tool, or a rule denies them: it still waits.
+    `Invalid` where they do not fit the tool, a rule denies them, or it is no tool approval: it still waits.
     name: who has claimed it, where the server has no keys.
     """
-    return answer(interrupt_id, {"type": "edit", "args": tool_arguments(args)}, name=name)
+    return _decide(interrupt_id, {"type": "edit", "args": tool_arguments(args)}, name=name)
 
 
 def reject(
@@ -321,6 +323,8 @@ def reject(
 ) -> Call[Accepted]:
     """Do not let the tool run; the model hears the reason.
 
+    `Invalid` where it is no tool approval: `answer` is for other questions.
+
     message: what the model hears instead of the built-in text.
     always: also without asking for the rest of the session.
     name: who has claimed it, where the server has no keys.
@@ -328,15 +332,23 @@ def reject(
     value: dict[str, Any] = {"approved": False} if message is None else {"type": "reject", "message": message}
     if reason is not None:
         value["reason"] = reason
-    return answer(interrupt_id, {**value, **_always(always)}, name=name)
+    return _decide(interrupt_id, {**value, **_always(always)}, name=name)
 
 
 def respond(interrupt_id: str, message: Any, *, name: str | None = None) -> Call[Accepted]:
     """Answer in the tool's place: it does not run, `message` (any JSON value) is its result.
 
+    `Invalid` where it is no tool approval: `answer` is for other questions.
+
     name: who has claimed it, where the server has no keys.
     """
-    return answer(interrupt_id, {"type": "respond", "message": message}, name=name)
+    return _decide(interrupt_id, {"type": "respond", "message": message}, name=name)
+
+
+def _decide(interrupt_id: str, decision: dict[str, Any], *, name: str | None) -> Call[Accepted]:
+    """To a question without a schema a decision would be a value like any other, a rejection no less than an approval."""
+    decided = answer(interrupt_id, decision, name=name)
+    return replace(decided, body={**decided.body, "expected_type": "tool_approval"})
 
 
 def claim(interrupt_id: str, *, seconds: float | None = None, name: str | None = None) -> Call[Interrupt]:

@@ -27,7 +27,7 @@ class RunState:
     """The journal of a turn that waits for people: everything that is needed to go on with it, anywhere.
 
     Comes from ``result.state``, from ``from_string`` or from ``from_store``. Decide with ``approve``, ``reject``,
-    ``edit``, ``respond`` and ``answer``; each takes an ``Interrupt`` or its id, is checked at once, changes nothing
+    ``edit``, ``respond``, which are for tool approvals, and ``answer``; each takes an ``Interrupt`` or its id, is checked at once, changes nothing
     when it raises, and returns the state. They raise UnknownInterrupt, InvalidAnswer, NothingPending (nothing is asked
     at all), AlreadyResolved (decided otherwise before; the same decision again is none), InterruptExpired.
     ``await hitl.run(agent, state)`` then goes on: what is decided runs, what is not stays open.
@@ -133,18 +133,18 @@ class RunState:
 
         Where the question is this process's own and asks for a type, its validators are heard at once.
         """
-        return self._decide(interrupt, value)
+        self._answer([(_id_of(interrupt), value)])
+        return self
 
     def answer_all(self, answers: Mapping[str, Any]) -> RunState:
         """Several answers by interrupt id, decisions in either form of the wire: all of them, or with an error none."""
         self._answer(list(answers.items()))
         return self
 
-    def _decide(self, interrupt: Interrupt | str, value: Any) -> RunState:
-        if not isinstance(interrupt, Interrupt | str):
-            raise TypeError(f"an Interrupt or its id is needed, got {type(interrupt).__name__}")
-        self._answer([(interrupt if isinstance(interrupt, str) else interrupt.id, value)])
-        return self
+    def _decide(self, interrupt: Interrupt | str, decision: Mapping[str, Any]) -> RunState:
+        """To a question without a schema a decision would be a value like any other, a rejection no less than an approval."""
+        self._core.check_type(_id_of(interrupt), "tool_approval")
+        return self.answer(interrupt, decision)
 
     def _answer(self, answers: list[tuple[str, Any]]) -> None:
         if self._readers:
@@ -235,6 +235,12 @@ class RunState:
         refuse_on_a_loop("RunState.from_store_sync()", "await RunState.from_store(...)")
         loading = cls.from_store(agent, store, session, context=context, context_strategy=context_strategy)
         return block_on(loading)
+
+
+def _id_of(interrupt: Interrupt | str) -> str:
+    if not isinstance(interrupt, Interrupt | str):
+        raise TypeError(f"an Interrupt or its id is needed, got {type(interrupt).__name__}")
+    return interrupt if isinstance(interrupt, str) else interrupt.id
 
 
 def _check_key(key: str | None) -> None:

@@ -238,6 +238,11 @@ fn what_is_shown_beside_the_payload_is_bounded_with_it() {
     ] {
         assert_eq!(open(refused), Err(Error::InvalidPayload(what.to_owned())));
     }
+    let opening = Opening { max_payload: 4096, ..opening };
+    let of_tool = |size: usize| Ask { payload: object(json!({"tool_name": text(size)})), ..approval() };
+    assert!(Interrupt::opened(of_tool(1024), opening).is_ok());
+    let too_long = Error::InvalidPayload("tool_name is 1025 bytes of JSON, the limit is 1024".to_owned());
+    assert_eq!(Interrupt::opened(of_tool(1025), opening).map(drop), Err(too_long));
     let what = "is 401 bytes of JSON, the limit is 400".to_owned();
     assert_eq!(open(with(None, None, schema(401), None)), Err(Error::InvalidSchema(what)));
 }

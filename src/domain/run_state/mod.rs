@@ -299,6 +299,14 @@ impl RunState {
         Ok(new)
     }
 
+    /// Looks whether the interrupt that somebody named is of the type of which they take it to be.
+    ///
+    /// # Errors
+    /// [`Error::NothingPending`], [`Error::UnknownInterrupt`], [`Error::InvalidAnswer`].
+    pub fn check_type(&self, id: &str, expected: &str) -> Result<(), Error> {
+        answer::check_type((&self.find(id)?.1).into(), Some(expected))
+    }
+
     /// The interrupt that somebody named, and where it stands.
     fn find(&self, text: &str) -> Result<(usize, Interrupt), Error> {
         let unknown = || {

@@ -100,6 +100,16 @@ fn private_ipv6_addresses_are_refused_with_what_is_inside_them() {
 }
 
 #[test]
+fn a_url_is_found_by_an_index_and_has_a_longest_length() {
+    let padded = |length: usize| format!("https://example.com/{}", "x".repeat(length - 20));
+    assert!(check(&padded(LONGEST_URL), false).is_ok());
+    // Written out it is longer than it was given.
+    for url in [padded(LONGEST_URL + 1), format!("https://example.com/{}", "ä".repeat(LONGEST_URL / 6))] {
+        assert!(matches!(check(&url, true), Err(Error::WebhookRefused(why)) if why.ends_with("at most 2048 are taken")));
+    }
+}
+
+#[test]
 fn other_schemes_and_what_is_no_url_are_refused_even_where_private_is_allowed() {
     for url in ["ftp://example.com/", "file:///etc/passwd", "javascript:alert(1)", "example.com", "", "http://", "//x"]
     {

@@ -86,13 +86,15 @@ impl Engine {
         let mut after = self.placement.promotions_of(turn, run);
         loop {
             let outcome = self.store_word(turn, (epoch, run), &attempt).await;
-            // A look may have found meanwhile that nothing of the run was taken back, and counts on it: then it was refused for
-            // what is no reason any more.
-            let now = self.placement.promotions_of(turn, run);
-            if !matches!(outcome, Err(Error::StaleEpoch)) || now <= after {
+            if !matches!(outcome, Err(Error::StaleEpoch)) {
                 return outcome;
             }
-            after = now;
+            // A look may have found meanwhile that nothing of the run was taken back, and counts on it: then it was refused for
+            // what is no reason any more.
+            match self.placement.refuse(turn, run, after) {
+                Some(now) => after = Some(now),
+                None => return outcome,
+            }
         }
     }
 

@@ -215,6 +215,8 @@ impl Engine {
         for (answer, AnswerTarget { interrupt, is_tool }) in answers.iter().zip(asked) {
             let asked = interrupt.as_ref().map_err(Error::clone)?;
             self.check_answerer(asked, answer, actor, &mut seen, now)?;
+            answer::check_type(asked.as_ref().into(), answer.expected_type.as_deref())
+                .map_err(|error| at(&answer.place, error))?;
             if asked.answer_with(&answer.value, None, actor.name(), now)?.is_some() {
                 continue;
             }

@@ -174,6 +174,7 @@ impl Placement {
             started: Instant::now(),
             known: order.journal.len() as u64,
             promotions,
+            is_refused: false,
             rules,
             worked,
             since: None,

@@ -27,6 +27,8 @@ pub(super) struct LiveTurn {
     pub(super) known: u64,
     /// See [`crate::engine::placement::live::LiveSnapshot::promotions`].
     pub(super) promotions: u64,
+    /// A word of it was refused, since something may have been taken back: its worker leaves.
+    pub(super) is_refused: bool,
     /// The rules of its session.
     pub(super) rules: Arc<OwnRules>,
     /// Time at work so far, without the current stretch.

@@ -20,13 +20,13 @@ use crate::store::{Store, StoreExt};
 /// How many events a listener may be behind before it reads on from the store.
 const LAG: usize = 1024;
 /// How many events wait inside one subscription. Whoever reads nothing has them in memory, and they may be long.
-const WINDOW: usize = 8;
+const WINDOW: usize = 2;
 /// How many events are read at once.
 const BATCH: usize = 256;
 /// How many events one listener that is behind reads first; after that as many as are about [`PORTION`] bytes.
-const FIRST: usize = 8;
+const FIRST: usize = 2;
 /// How many bytes of events one listener that is behind has read ahead: there may be thousands of listeners.
-const PORTION: usize = 256 * 1024;
+const PORTION: usize = 128 * 1024;
 
 /// How often it is looked for an event that is on disk and cannot be told yet, before it is left to the next one.
 const LOOKS: u32 = 40;
@@ -194,13 +194,13 @@ impl Feed {
         };
         let cursor = self.place(session, after).await?;
         let (sender, events) = mpsc::channel(WINDOW);
-        let (store, news) = (Arc::clone(&self.store), self.news.clone());
-        let subscriber = Subscriber { store, news, session, cursor, sender };
+        let (store, news, passing) = (Arc::clone(&self.store), self.news.clone(), self.passing.clone());
+        let subscriber = Subscriber { store, news, passing, session, cursor, live, has_missed: after.is_some(), sender };
         let stopping = self.stopping.clone();
         tokio::spawn(async move {
             tokio::select! {
                 () = stopping.cancelled() => {}
-                () = subscriber.run(live, after.is_some()) => {}
+                () = subscriber.run() => {}
             }
         });
         Ok(Subscription { after: cursor, events })
@@ -356,23 +356,30 @@ fn next_batch(events: &[NumberedEvent]) -> usize {
 struct Subscriber {
     store: Arc<dyn Store>,
     news: mpsc::UnboundedSender<FeedUpdate>,
+    passing: PassingBytes,
     session: Option<SessionId>,
     /// The last number that this subscriber was told or does not want.
     cursor: u64,
+    live: broadcast::Receiver<Live>,
+    /// Something that came after `cursor` may not be in `live`.
+    has_missed: bool,
     sender: mpsc::Sender<FeedItem>,
 }
 
 impl Subscriber {
     /// Ends when the subscription is dropped, or the store fails: the client comes back with its last number.
-    async fn run(mut self, mut live: broadcast::Receiver<Live>, behind: bool) {
-        if behind && !self.catch_up().await {
+    async fn run(mut self) {
+        if self.has_missed && !self.catch_up().await {
             return;
         }
         drop(self.news.send(FeedUpdate::Listens { cursor: self.cursor }));
         loop {
+            if self.has_missed && !(self.catch_up().await && self.is_there().await) {
+                return;
+            }
             let heard = tokio::select! {
                 () = self.sender.closed() => return,
-                heard = live.recv() => heard,
+                heard = self.live.recv() => heard,
             };
             let goes_on = match heard {
                 Ok(Live::Heard(FeedItem::Stored(event))) => self.tell_stored(event).await,
@@ -382,9 +389,12 @@ impl Subscriber {
                 }
                 Ok(Live::Over) => false,
                 Ok(Live::Heard(FeedItem::Passing(event))) => {
-                    !self.wants(event.session_id) || self.sender.send(FeedItem::Passing(event)).await.is_ok()
+                    !self.wants(event.session_id) || self.tell(FeedItem::Passing(event)).await
                 }
-                Err(broadcast::error::RecvError::Lagged(_)) => self.catch_up().await && self.is_there().await,
+                Err(broadcast::error::RecvError::Lagged(_)) => {
+                    self.has_missed = true;
+                    true
+                }
                 Err(broadcast::error::RecvError::Closed) => false,
             };
             if !goes_on {
@@ -393,7 +403,9 @@ impl Subscriber {
         }
     }
 
+    /// Reads on from the store what may have been missed.
     async fn catch_up(&mut self) -> bool {
+        self.has_missed = false;
         let mut batch = FIRST;
         loop {
             let Ok(events) = events(&self.store, self.cursor, self.session, batch).await else { return false };
@@ -426,7 +438,25 @@ impl Subscriber {
             return true;
         }
         self.cursor = event.number;
-        !self.wants(event.event.session_id) || self.sender.send(FeedItem::Stored(event)).await.is_ok()
+        !self.wants(event.event.session_id) || self.tell(FeedItem::Stored(event)).await
+    }
+
+    /// Waits for room. What it has not heard of stays in memory for it, also while others need that: then it lets go of all of
+    /// it, and reads on from the store once there is room.
+    async fn tell(&mut self, item: FeedItem) -> bool {
+        loop {
+            let needed = self.passing.needed();
+            let room = tokio::select! {
+                biased;
+                room = self.sender.reserve() => room,
+                () = needed => {
+                    self.live = self.live.resubscribe();
+                    self.has_missed = true;
+                    continue;
+                }
+            };
+            return room.map(|room| room.send(item)).is_ok();
+        }
     }
 
     fn wants(&self, session: SessionId) -> bool {

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::sync::futures::OwnedNotified;
 
 use crate::domain::JsonObject;
 use crate::domain::event::EventView;
@@ -14,25 +16,40 @@ const MOST: usize = 16 * 1024 * 1024;
 
 /// The bytes that all of them have.
 #[derive(Clone, Default)]
-pub struct PassingBytes(Arc<AtomicUsize>);
+pub struct PassingBytes(Arc<Room>);
+
+#[derive(Debug, Default)]
+struct Room {
+    taken: AtomicUsize,
+    needed: Arc<Notify>,
+}
 
 /// One of them, until everybody has heard it who wants to.
 #[derive(Debug)]
 pub struct PassingEvent {
     event: EventView,
     size: usize,
-    all: Arc<AtomicUsize>,
+    room: Arc<Room>,
 }
 
 impl PassingBytes {
     /// `event`, where there is room for it.
     pub fn take(&self, event: EventView) -> Option<PassingEvent> {
         let size = written_size(&event.data);
-        let all = Arc::clone(&self.0);
-        let passing = PassingEvent { event, size, all };
-        // Where there is none, dropping it gives it back.
-        let before = self.0.fetch_add(size, Ordering::AcqRel);
-        (before.saturating_add(size) <= MOST).then_some(passing)
+        let room = Arc::clone(&self.0);
+        let passing = PassingEvent { event, size, room };
+        let before = self.0.taken.fetch_add(size, Ordering::AcqRel);
+        if before.saturating_add(size) <= MOST {
+            return Some(passing);
+        }
+        // Dropping it gives its bytes back; those who do not listen give back theirs.
+        self.0.needed.notify_waiters();
+        None
+    }
+
+    /// Waits until there is no room for one, from this call on.
+    pub fn needed(&self) -> OwnedNotified {
+        Arc::clone(&self.0.needed).notified_owned()
     }
 }
 
@@ -46,7 +63,7 @@ impl Deref for PassingEvent {
 
 impl Drop for PassingEvent {
     fn drop(&mut self) {
-        self.all.fetch_sub(self.size, Ordering::AcqRel);
+        self.room.taken.fetch_sub(self.size, Ordering::AcqRel);
     }
 }
 
@@ -95,6 +112,26 @@ mod tests {
         assert_eq!(long, 15);
     }
 
+    #[tokio::test]
+    async fn who_takes_nothing_keeps_others_from_hearing_little() {
+        let fixture = Fixture::memory();
+        let feed = Feed::start(Arc::clone(&fixture.store), 0, CancellationToken::new());
+        let _takes_nothing = feed.subscribe(None, None).await.unwrap();
+        let mut heard = feed.subscribe(None, None).await.unwrap();
+        let mut long = 0;
+        for _ in 0..100 {
+            feed.pass(said(1024 * 1024));
+            feed.pass(said(1));
+            while let Some(FeedItem::Passing(event)) = heard.events.recv().await {
+                if event.data["delta"]["content"] == "x" {
+                    break;
+                }
+                long += 1;
+            }
+        }
+        assert!(long > 80, "{long} of 100");
+    }
+
     #[test]
     fn of_what_nobody_has_heard_yet_so_much_is_in_memory_and_no_more() {
         let bytes = PassingBytes::default();
@@ -106,6 +143,6 @@ mod tests {
         assert_eq!(unheard.first().map(|event| event.name.as_str()), Some("message.delta"));
         drop(unheard);
         assert!(bytes.take(said(2 * MOST)).is_none());
-        assert_eq!(bytes.0.load(Ordering::Acquire), 0);
+        assert_eq!(bytes.0.taken.load(Ordering::Acquire), 0);
     }
 }

@@ -73,6 +73,8 @@ pub struct Answer {
     pub place: Vec<LocSegment>,
     /// What the client calls itself, for what it has claimed where there are no keys.
     pub said: Option<String>,
+    /// The type of which the client takes the interrupt to be, where it says so.
+    pub expected_type: Option<String>,
 }
 
 /// An `Idempotency-Key` with the digest of the request that it came with.

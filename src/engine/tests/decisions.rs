@@ -188,6 +188,7 @@ async fn a_later_grant_takes_the_place_of_an_earlier_one(fixture: Fixture) {
         value: json!({"approved": approved, "always": true}),
         place: Vec::new(),
         said: None,
+        expected_type: None,
     };
     world.engine.resume(order.session, vec![post(0, true), post(1, false)], Actor::anyone(), None).await.unwrap();
     let [grant] = world.engine.grants(order.session).await.unwrap().try_into().unwrap();
@@ -210,6 +211,7 @@ async fn always_answers_what_the_session_asks_already_except_what_is_answered_by
         value,
         place: Vec::new(),
         said: None,
+        expected_type: None,
     };
     let answers = vec![
         post(0, json!({"approved": true, "always": true})),

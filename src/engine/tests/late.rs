@@ -163,10 +163,21 @@ async fn a_word_that_is_refused_while_a_look_finds_that_its_run_stands_is_stored
         };
         world.engine.until_stored(order.turn, (order.epoch, run), said).await
     };
-    assert_eq!(said(0).await, Err(Error::StaleEpoch));
     assert_eq!(said(2).await, Ok(()));
     // What it heard of has been looked at before.
     assert_eq!(said(2).await, Err(Error::StaleEpoch));
+}
+
+#[tokio::test]
+async fn a_run_of_which_a_word_was_refused_before_a_look_finds_that_it_stands_is_given_up() {
+    let world = World::new(Fixture::memory(), settings()).await;
+    let order = world.begin().await;
+    let placement = &world.engine.placement;
+    let run = placement.run_at(order.turn, order.epoch).unwrap();
+    let refused = || async { Err::<(), _>(Error::StaleEpoch) };
+    assert_eq!(world.engine.until_stored(order.turn, (order.epoch, run), refused).await, Err(Error::StaleEpoch));
+    placement.stands(order.turn, run, 1);
+    assert_eq!(placement.run_at(order.turn, order.epoch), None, "its worker has left, and nobody would miss it");
 }
 
 #[tokio::test]

@@ -186,6 +186,7 @@ async fn of_a_hundred_different_answers_at_once_one_wins_and_is_named() {
                         value: json!(number),
                         place: Vec::new(),
                         said: None,
+                        expected_type: None,
                     };
                     (
                         number,

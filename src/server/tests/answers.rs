@@ -114,6 +114,26 @@ async fn a_malformed_answer_changes_nothing() {
 }
 
 #[tokio::test]
+async fn an_answer_for_another_type_of_question_changes_nothing() {
+    let client = Client::new().await;
+    let (session, ids) = client.asking(&["first", "second"]).await;
+    let of = |kind: &str| json!({"value": {"approved": true}, "expected_type": kind});
+    let path = format!("/interrupts/{}/resume", ids[0]);
+    let refused = client.post(&path, of("confirm")).await;
+    assert_eq!((refused.status.as_u16(), refused.code().as_str()), (422, "invalid_answer"));
+    let said = "is for an interrupt of type confirm, and this one is of type tool_approval";
+    let problem = refused.json();
+    let error = &problem["errors"][0];
+    assert_eq!((&error["msg"], &error["type"]), (&json!(said), &json!("other_type")));
+    assert_eq!(error["loc"], json!(["body", "value"]));
+    let second = json!({"interrupt_id": ids[1], "value": {"approved": true}, "expected_type": "confirm"});
+    let several = client.post(&format!("{session}/resume"), json!({"resume": [yes(&ids[0]), second]})).await;
+    assert_eq!(several.json()["errors"][0]["loc"], json!(["body", "resume", 1, "value"]));
+    assert_eq!(client.get(&session).await.json()["interrupts"].as_array().unwrap().len(), 2);
+    assert_eq!(client.post(&path, of("tool_approval")).await.json()["status"], "interrupted");
+}
+
+#[tokio::test]
 async fn unknown_and_late_answers_are_told_apart() {
     let client = Client::new().await;
     let (session, _) = client.asking(&["delete_file"]).await;

@@ -15,7 +15,7 @@ use super::connections::{Server, admitted, hanging, rest};
 use super::support::within;
 use super::support::{Client, HOST, engine};
 use crate::engine::settings::Settings;
-use crate::server::app::MAKING;
+use crate::server::app::{Asking, MAKING};
 use crate::server::settings::HttpSettings;
 use crate::server::{door, routes};
 
@@ -163,16 +163,19 @@ async fn long_answers_are_made_a_few_at_a_time() {
     let made = within(ask("POST", "/sessions")).await.unwrap();
     let session = made.headers()["location"].to_str().unwrap().to_owned();
     for path in [format!("{session}/messages"), format!("{session}/journal"), "/interrupts".to_owned()] {
-        let all = app.making.acquire_many(u32::try_from(MAKING).unwrap()).await.unwrap();
+        let others = (0..MAKING).map(|number| app.making.take(Asking::Key(format!("{}", number % 2).into())));
+        let all = futures_util::future::try_join_all(others).await.unwrap();
         let mut waits = Box::pin(ask("GET", &path));
         assert!((&mut waits).now_or_never().is_none());
         for _ in 0..10 {
-            assert_eq!(within(ask("GET", &session)).await.unwrap().status(), StatusCode::OK, "others do not wait");
+            for other in [&session, "/interrupts?q=it"] {
+                assert_eq!(within(ask("GET", other)).await.unwrap().status(), StatusCode::OK, "{other} does not wait");
+            }
             assert!((&mut waits).now_or_never().is_none(), "{path}");
         }
         drop(all);
         assert_eq!(within(waits).await.unwrap().status(), StatusCode::OK);
-        assert_eq!(app.making.available_permits(), MAKING, "{path}");
+        assert_eq!(app.making.free(), MAKING, "{path}");
     }
 }
 

@@ -93,6 +93,20 @@ def test_reject_with_a_message_of_its_own(hitl: Run, served: Served, api: Api, a
     assert tool_results(api.wait(asked["session_id"])) == [{"error": "Ask legal first"}]
 
 
+@pytest.mark.parametrize("decision", [["approve"], ["reject"], ["edit", "{}"], ["respond", "1"]])
+def test_a_question_that_is_no_tool_approval_is_not_decided_but_answered(
+    hitl: Run, served: Served, api: Api, tmp_path: Path, decision: list[str]
+) -> None:
+    calls = [{"name": "ask_three_times", "args": {"ledger": str(tmp_path / "ledger")}}]
+    session = api.settled(api.create(), json.dumps([calls]), 1)
+    interrupt = session["interrupts"][0]["interrupt_id"]
+    refused = hitl("interrupts", decision[0], interrupt, *decision[1:], "--url", served.url)
+    assert refused.returncode == exit_codes.USAGE
+    assert "is for an interrupt of type tool_approval, and this one is of type question" in refused.stderr
+    assert "hint: it is a question, and answered with: hitl interrupts answer ID JSON" in refused.stderr
+    assert api.session(session["session_id"])["interrupts"] == session["interrupts"]
+
+
 def test_respond_is_refused_where_it_is_not_allowed(hitl: Run, served: Served, api: Api, asked: Json) -> None:
     assert decide(hitl, served, asked, "respond", '"done by hand"') != exit_codes.OK
     assert api.session(asked["session_id"])["status"] == "interrupted"

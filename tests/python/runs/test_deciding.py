@@ -42,6 +42,24 @@ async def test_an_invalid_answer(state: RunState, value: object) -> None:
     assert state.to_string() == before
 
 
+@pytest.mark.parametrize("decide", ["approve", "reject", "edit", "respond"])
+async def test_a_decision_about_a_question_that_is_no_tool_approval(decide: str) -> None:
+    async def pays(message: hitl.ChatMessage, messages: list[hitl.ChatMessage]) -> object:
+        goes_on = await hitl.interrupt({"type": "confirm", "prompt": "Pay for it?"})
+        return hitl.ChatMessage.assistant_message(content="paid" if goes_on else "given back"), messages
+
+    paused = await hitl.run(pays, "two chairs")
+    assert paused.state is not None
+    before = paused.state.to_string()
+    arguments = [{}] if decide in ("edit", "respond") else []
+    with pytest.raises(InvalidAnswer, match="type tool_approval, and this one is of type confirm") as raised:
+        getattr(paused.state, decide)(paused.interrupts[0], *arguments)
+    assert raised.value.errors[0]["type"] == "other_type"
+    assert paused.state.to_string() == before
+    done = await hitl.run(pays, paused.state.answer(paused.interrupts[0], False))
+    assert done.output == "given back"
+
+
 async def test_another_decision_than_the_first(state: RunState) -> None:
     first = state.interrupts[0]
     state.approve(first)

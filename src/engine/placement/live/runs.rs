@@ -25,11 +25,27 @@ impl Placement {
         before.map(|(turn, live)| (live.as_known(*turn), live.promotions)).collect()
     }
 
-    /// Nothing that is known here of that run of the turn was taken back by any of so many `promotions`.
+    /// Nothing that is known here of that run of the turn was taken back by any of so many `promotions`. Where a word of it was
+    /// refused before that was known, its worker has left: it begins anew all the same.
     pub fn stands(&self, turn: TurnId, run: u64, promotions: u64) {
-        if let Some(live) = self.lock().at_workers.get_mut(&turn).filter(|live| live.run == run) {
-            live.promotions = live.promotions.max(promotions);
+        let mut turns = self.lock();
+        match turns.at_workers.get_mut(&turn).filter(|live| live.run == run) {
+            Some(live) if live.is_refused => {
+                drop(turns);
+                self.drop_run(turn, run);
+            }
+            Some(live) => live.promotions = live.promotions.max(promotions),
+            None => {}
         }
+    }
+
+    /// A word of that run of the turn is refused, where nothing has been found out since it was known to stand `after` so many
+    /// promotions; else after how many it is known to: the word is said again.
+    pub fn refuse(&self, turn: TurnId, run: u64, after: Option<u64>) -> Option<u64> {
+        let mut turns = self.lock();
+        let live = turns.at_workers.get_mut(&turn).filter(|live| live.run == run)?;
+        live.is_refused = Some(live.promotions) <= after;
+        (!live.is_refused).then_some(live.promotions)
     }
 
     /// After how many promotions what is known here of that run of the turn stands; `None` where it is not here.
