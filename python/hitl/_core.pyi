@@ -360,8 +360,8 @@ class RunState:
         """Which turn."""
 
     @property
-    def agent(self) -> str:
-        """The name of the agent that was run."""
+    def agent_name(self) -> str | None:
+        """What the agent that was run calls itself; None where a server of an older release did not say."""
 
 @final
 class RunStore:

@@ -120,10 +120,10 @@ impl RunState {
         self.lock().turn.to_string()
     }
 
-    /// The name of the agent that was run.
+    /// What the agent that was run calls itself.
     #[getter]
-    fn agent(&self) -> String {
-        self.lock().agent.clone()
+    fn agent_name(&self) -> Option<String> {
+        self.lock().called().map(str::to_owned)
     }
 }
 

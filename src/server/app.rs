@@ -16,7 +16,7 @@ use super::error::ServerError;
 use super::hosts::Hosts;
 use super::limits::Buckets;
 use super::permits::{Permit, Permits};
-use super::places::{Place, Places};
+use super::places::{AnswerPlace, AnswerPlaces};
 use super::settings::HttpSettings;
 use super::telemetry::Telemetry;
 use crate::engine::Engine;
@@ -40,7 +40,7 @@ pub struct App {
     /// How many bytes of answers are in memory that nobody has taken yet.
     pub answers: Arc<Budget<Asking>>,
     /// Places to make a long answer in: what was read for it and what is written are in memory together, and count only then.
-    pub making: Places<Asking>,
+    pub making: AnswerPlaces<Asking>,
     /// By which names.
     pub hosts: Hosts,
     /// Counts and durations of requests.
@@ -125,7 +125,7 @@ impl App {
             waiting: Permits::new(settings.max_requests_per_key / 4 * 3),
             bodies: Budget::new(bodies),
             answers: Budget::new(bodies.saturating_mul(ANSWERS)),
-            making: Places::new(MAKING, MAKING / 2),
+            making: AnswerPlaces::new(MAKING, MAKING / 2),
             hosts: Hosts::new(bound, &settings.allowed_hosts),
             telemetry: Telemetry::new(documented.paths.iter().map(String::as_str)),
             stopping: CancellationToken::new(),
@@ -148,7 +148,7 @@ impl App {
     ///
     /// # Errors
     /// An internal error once they are closed, which nobody does.
-    pub async fn place_to_make(&self, asking: Asking) -> Result<Place, ServerError> {
+    pub async fn place_to_make(&self, asking: Asking) -> Result<AnswerPlace, ServerError> {
         let closed = |closed: AcquireError| crate::domain::Error::Internal(closed.to_string()).into();
         self.making.take(asking).await.map_err(closed)
     }

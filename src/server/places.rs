@@ -8,19 +8,19 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 
 /// So many places.
-pub struct Places<K> {
+pub struct AnswerPlaces<K> {
     all: Arc<Semaphore>,
     share: usize,
     shares: Mutex<HashMap<K, Weak<Semaphore>>>,
 }
 
 /// One of them, until it is dropped.
-pub struct Place {
+pub struct AnswerPlace {
     _of_all: OwnedSemaphorePermit,
     _of_share: OwnedSemaphorePermit,
 }
 
-impl<K: Eq + Hash> Places<K> {
+impl<K: Eq + Hash> AnswerPlaces<K> {
     /// So many for `all`, of which everybody has a `share` at the most.
     pub fn new(all: usize, share: usize) -> Self {
         Self { all: Arc::new(Semaphore::new(all)), share, shares: Mutex::default() }
@@ -30,10 +30,10 @@ impl<K: Eq + Hash> Places<K> {
     ///
     /// # Errors
     /// Once they are closed, which nobody does.
-    pub async fn take(&self, who: K) -> Result<Place, AcquireError> {
+    pub async fn take(&self, who: K) -> Result<AnswerPlace, AcquireError> {
         let of_share = self.share_of(who).acquire_owned().await?;
         let of_all = Arc::clone(&self.all).acquire_owned().await?;
-        Ok(Place { _of_all: of_all, _of_share: of_share })
+        Ok(AnswerPlace { _of_all: of_all, _of_share: of_share })
     }
 
     fn share_of(&self, who: K) -> Arc<Semaphore> {
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn who_has_a_share_waits_and_keeps_nobody_else_from_the_rest() {
-        let places = Places::new(3, 2);
+        let places = AnswerPlaces::new(3, 2);
         let taken = |who: &'static str| places.take(who).now_or_never().map(Result::unwrap);
         let of_ada = [taken("ada"), taken("ada")];
         let mut more = Box::pin(places.take("ada"));
@@ -76,7 +76,7 @@ mod tests {
 
     #[test]
     fn who_has_none_takes_no_memory() {
-        let places = Places::new(3, 2);
+        let places = AnswerPlaces::new(3, 2);
         drop(places.take("ada").now_or_never());
         let _of_bob = places.take("bob").now_or_never();
         assert_eq!(places.shares.lock().unwrap().keys().collect::<Vec<_>>(), [&"bob"]);

@@ -17,8 +17,8 @@ use super::models::{AnswerValue, Answers, ResumeResponse};
 use super::params::{InterruptPath, SessionPath, idempotency_key};
 use super::problems::problems;
 use super::reading::{At, Reading};
-use crate::domain::{JsonObject, SessionId};
 use crate::domain::access::Actor;
+use crate::domain::{JsonObject, SessionId};
 use crate::engine::telling::view::Answer;
 
 /// The routes of this module.

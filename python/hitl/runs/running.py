@@ -89,7 +89,7 @@ async def run(
     An agent that fails is a result with the status ``error``. Raised are: RunInterrupted for a message to a session
     whose last turn is not over (its ``state`` is that turn), AlreadyResumed for a state whose turn has gone on since,
     RunStateError for the text of one that lives in a store, without it (``run_state_store_missing``), and for a state
-    of another session (``run_state_other_session``), StoreError, TypeError or ValueError for wrong arguments, and
+    of another session (``run_state_other_session``) or agent (``run_state_other_agent``), StoreError, TypeError or ValueError for wrong arguments, and
     TypeError for a context that cannot be kept. A cancelled call cancels the agent; in a store its turn stays open, to
     be taken up again with ``RunState.from_store``.
 
@@ -146,6 +146,8 @@ async def run_with(
     if state is not None and settings is not None:
         raise TypeError("settings= goes with a message: a state goes on with those that its run was begun with")
     loaded = as_agent(agent).given("hitl.run()", resources)
+    if state is not None:
+        state.refuse_other(loaded)
     runs = LoopRuns.here()
     given = _context(context, state)
     task = Task(

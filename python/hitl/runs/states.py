@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from hitl import _core
-from hitl.driver.shapes import Agent, as_agent
+from hitl.driver.shapes import Agent, LoadedAgent, as_agent
 from hitl.errors import RunStateError, UnknownInterrupt
 from hitl.journal.codec import decode, encode
 from hitl.messages import ChatMessage
@@ -163,6 +163,17 @@ class RunState:
             return False
         return not _core.validate(self.interrupt(interrupt_id).response_schema, plain)
 
+    def refuse_other(self, agent: LoadedAgent) -> None:
+        """Not for users. RunStateError where the state is of an agent of another name: what was approved was approved for
+        that one, and a tool of the same name may be another."""
+        name = self._core.agent_name
+        if name is not None and name != agent.name:
+            raise RunStateError(
+                f"the run state is of agent {name!r}, and this one is {agent.name!r}\n\nhint: where it is the same "
+                f"agent under a new name, give it the one that it had: name={name!r}",
+                code="run_state_other_agent",
+            )
+
     # -- kept elsewhere -------------------------------------------------------------------------------------------
 
     def to_string(self, *, key: str | None = None) -> str:
@@ -192,15 +203,17 @@ class RunState:
         ``context_strategy`` says what becomes of the context in it: ``"merge"``, the members of both dicts, where a
         given one wins (a given object that is no dict wins as a whole), or ``"replace"``, the given one alone.
 
-        Raises RunStateError (a ValueError) for a text that is none, that a later release wrote, or, with a ``key``,
-        that was not signed with it; ValueError for an empty one.
+        Raises RunStateError (a ValueError) for a text that is none, that a later release wrote, that is of an agent of
+        another name, or, with a ``key``, that was not signed with it; ValueError for an empty one.
         """
-        as_agent(agent)
+        loaded = as_agent(agent)
         _check_key(key)
         core, is_ours = _core.RunState.read(text, key)
         if key is not None and not is_ours:
             raise RunStateError("the run state is not signed with this key, or was changed", code="run_state_forged")
-        return cls(core, _context(core, context, context_strategy))
+        state = cls(core, _context(core, context, context_strategy))
+        state.refuse_other(loaded)
+        return state
 
     @classmethod
     async def from_store(

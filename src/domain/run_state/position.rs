@@ -51,12 +51,17 @@ impl RunState {
         if is_import(&self.agent) && is_import(served) {
             return self.agent == served;
         }
-        let called = |agent: &'_ str, name: Option<&str>| match name {
-            Some(name) => Some(name.to_owned()),
-            None => (!is_import(agent)).then(|| agent.to_owned()),
-        };
-        called(&self.agent, self.agent_name.as_deref()).is_some_and(|of| called(served, name) == Some(of))
+        self.called().is_some_and(|of| called(served, name) == Some(of))
     }
+
+    /// What its agent calls itself; `None` where an older release wrote where it is from, and no more.
+    pub fn called(&self) -> Option<&str> {
+        called(&self.agent, self.agent_name.as_deref())
+    }
+}
+
+fn called<'a>(agent: &'a str, name: Option<&'a str>) -> Option<&'a str> {
+    name.or_else(|| (!is_import(agent)).then_some(agent))
 }
 
 /// Whether it is `MODULE:ATTR`.

@@ -105,7 +105,9 @@ fn a_url_is_found_by_an_index_and_has_a_longest_length() {
     assert!(check(&padded(LONGEST_URL), false).is_ok());
     // Written out it is longer than it was given.
     for url in [padded(LONGEST_URL + 1), format!("https://example.com/{}", "ä".repeat(LONGEST_URL / 6))] {
-        assert!(matches!(check(&url, true), Err(Error::WebhookRefused(why)) if why.ends_with("at most 2048 are taken")));
+        assert!(
+            matches!(check(&url, true), Err(Error::WebhookRefused(why)) if why.ends_with("at most 2048 are taken"))
+        );
     }
 }
 

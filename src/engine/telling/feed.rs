@@ -195,7 +195,8 @@ impl Feed {
         let cursor = self.place(session, after).await?;
         let (sender, events) = mpsc::channel(WINDOW);
         let (store, news, passing) = (Arc::clone(&self.store), self.news.clone(), self.passing.clone());
-        let subscriber = Subscriber { store, news, passing, session, cursor, live, has_missed: after.is_some(), sender };
+        let subscriber =
+            Subscriber { store, news, passing, session, cursor, live, has_missed: after.is_some(), sender };
         let stopping = self.stopping.clone();
         tokio::spawn(async move {
             tokio::select! {

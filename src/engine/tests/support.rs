@@ -225,7 +225,8 @@ impl World {
     }
 
     pub async fn answer(&self, session: SessionId, interrupt: InterruptId, value: Value) -> Result<Resumed, Error> {
-        let answer = Answer { interrupt_id: interrupt.to_string(), value, place: Vec::new(), said: None, expected_type: None };
+        let answer =
+            Answer { interrupt_id: interrupt.to_string(), value, place: Vec::new(), said: None, expected_type: None };
         self.engine.resume(session, vec![answer], Actor::anyone(), None).await
     }
 

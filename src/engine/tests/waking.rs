@@ -165,7 +165,13 @@ async fn an_answered_turn_that_is_cancelled_in_the_queue_is_never_started(fixtur
 async fn a_refused_answer_wakes_nobody(fixture: Fixture) {
     let world = World::new(fixture, parking()).await;
     let (first, interrupts) = world.asking(1).await;
-    let answer = |interrupt: String| Answer { interrupt_id: interrupt, value: json!(1), place: Vec::new(), said: None, expected_type: None };
+    let answer = |interrupt: String| Answer {
+        interrupt_id: interrupt,
+        value: json!(1),
+        place: Vec::new(),
+        said: None,
+        expected_type: None,
+    };
     let both = vec![answer(interrupts[0].to_string()), answer("nobody".to_owned())];
     let refused = world.engine.resume(first.session, both, Actor::anyone(), None).await;
     assert_eq!(refused, Err(Error::UnknownInterrupt("nobody".to_owned())));

@@ -83,6 +83,7 @@ def resume(folder: str, edited: str = "") -> None:
     agent = files.agent(*paths, **more)
     if edited == "incompatibly":
 
+        @hitl.agent(name="ReActAgent")
         async def other(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
             await hitl.step(asyncio.sleep, 0)
             return await agent.run_turn(message, state)

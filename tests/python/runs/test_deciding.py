@@ -60,6 +60,21 @@ async def test_a_decision_about_a_question_that_is_no_tool_approval(decide: str)
     assert done.output == "given back"
 
 
+async def test_a_state_is_for_the_agent_that_it_was_approved_for(state: RunState) -> None:
+    state.approve(state.interrupts[0])
+    files = Files()
+    other = files.agent("/a", "/b", name="payroll")
+    with pytest.raises(hitl.RunStateError, match="is of agent 'ReActAgent', and this one is 'payroll'") as raised:
+        await hitl.run(other, state)
+    assert raised.value.code == "run_state_other_agent"
+    with pytest.raises(hitl.RunStateError, match="name='ReActAgent'"):
+        RunState.from_string(other, state.to_string())
+    assert files.deleted == []
+    same = Files()
+    await hitl.run(same.agent("/a", "/b"), RunState.from_string(same.agent("/a", "/b"), state.to_string()))
+    assert same.deleted == ["/a"]
+
+
 async def test_another_decision_than_the_first(state: RunState) -> None:
     first = state.interrupts[0]
     state.approve(first)

@@ -219,9 +219,11 @@ async def test_a_value_that_nests_too_deeply_fails_its_step() -> None:
 
 
 async def test_code_that_raises_before_it_asks_again_says_what_it_raised() -> None:
+    @hitl.agent(name="books")
     async def asks(message: ChatMessage, state: list[ChatMessage]) -> Any:
         return await interrupt({"type": "confirm"})
 
+    @hitl.agent(name="books")
     async def raises(message: ChatMessage, state: list[ChatMessage]) -> Any:
         raise LookupError("no such table")
 

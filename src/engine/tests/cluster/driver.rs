@@ -294,7 +294,13 @@ async fn send(server: Arc<Server>, id: SessionId, text: String) -> (Result<(), E
 
 async fn answer(server: Arc<Server>, interrupt: InterruptId, name: String) -> (Result<(), Error>, Note) {
     let actor = Actor::named(&name, Scopes::ALL, &[]);
-    let said = Answer { interrupt_id: interrupt.to_string(), value: json!(name), place: Vec::new(), said: None, expected_type: None };
+    let said = Answer {
+        interrupt_id: interrupt.to_string(),
+        value: json!(name),
+        place: Vec::new(),
+        said: None,
+        expected_type: None,
+    };
     let answered = server.engine.resume_interrupt(said, actor, None).await;
     (answered.map(drop), Box::new(move |told| Line::Answered(interrupt, name, told)))
 }
