@@ -132,6 +132,10 @@ mod tests {
         assert!(load(&path).unwrap_err().hint().contains("working directory"));
         std::fs::write(&path, "[[rule]]\nname = 1\n").unwrap();
         assert!(load(&path).unwrap_err().hint().contains("[[rule]]"));
+        let wrong = "[[rule]]\nname = \"pay\"\ntool = \"pay\"\neffect = \"deny\"\nwhen = \"args.amount >\"";
+        std::fs::write(&path, wrong).unwrap();
+        let refused = load(&path).unwrap_err();
+        assert!(refused.hint().contains("an expression of CEL"), "{refused}");
         assert!(load(directory.path()).unwrap_err().hint().contains("file of text"));
         std::fs::write(&path, b"name = \"\xff\"").unwrap();
         assert!(load(&path).unwrap_err().hint().contains("UTF-8"));

@@ -78,6 +78,9 @@ impl PolicyError {
                 "let the user that this runs as read the file, and enter the directories above it"
             }
             PolicyFault::NoText => "a policy is a file of text, in UTF-8",
+            PolicyFault::Rules if self.why.contains(": when: ") => {
+                "`when` is an expression of CEL, such as args.amount > 10 && args.to == 'ada': == compares, && is and, || is or"
+            }
             PolicyFault::Rules => {
                 "a rule is [[rule]], and lines such as name = \"pay\", effect = \"ask\" (or allow, deny), tool = \"pay_*\""
             }

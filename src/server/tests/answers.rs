@@ -148,6 +148,15 @@ async fn unknown_and_late_answers_are_told_apart() {
 }
 
 #[tokio::test]
+async fn an_answer_that_max_value_allows_has_room_among_all_bodies() {
+    let settings = Settings { max_value: 40 * 1024 * 1024, ..Settings::default() };
+    let client = Client::with(settings, HttpSettings::default()).await;
+    let (_, ids) = client.asking(&["delete_file"]).await;
+    let answer = json!({"value": {"approved": false, "reason": "x".repeat(35 * 1024 * 1024)}});
+    assert_eq!(client.post(&format!("/interrupts/{}/resume", ids[0]), answer).await.status, 200);
+}
+
+#[tokio::test]
 async fn an_answer_may_be_as_large_as_max_value_whatever_max_body_says() {
     let settings = Settings { max_value: 4096, ..Settings::default() };
     let client = Client::with(settings, HttpSettings { max_body: 1024, ..HttpSettings::default() }).await;
