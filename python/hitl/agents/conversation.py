@@ -184,6 +184,7 @@ class Conversation:
         for source in agent.sources:
             await connections.enter_async_context(source.connected(turn))
             tools += middleware.wrap_tools(await source.list_tools(turn))
+        middleware.warn_of_unknown_gates(agent.label)
         runtime = AgentRuntime(agent, turn.context, turn.session_id, turn.turn_id)
         run = AgentRun(runtime, {"messages": self._history})
         return _ActiveAgent(agent, run, ToolBox(turn, tools, agent.hooks, agent.max_parallel_tools), middleware)

@@ -18,7 +18,8 @@ from hitl.tools.schema import SchemaParameters
 
 AgentT = TypeVar("AgentT", bound=Participant)
 
-_PREFIX = "transfer_to_"
+HANDOFF_PREFIX = "transfer_to_"
+"""How the names of their tools begin."""
 _LONGEST_NAME = 64
 
 
@@ -49,7 +50,7 @@ def transfer_name(agent: Any) -> str:
     slug = snake_case(agent.name or "")
     if not slug:
         raise ValueError("ReActAgent: an agent that is handed over to needs a name")
-    return f"{_PREFIX}{slug}"[:_LONGEST_NAME]
+    return f"{HANDOFF_PREFIX}{slug}"[:_LONGEST_NAME]
 
 
 def handoff_tools(agents: Sequence[Participant]) -> list[HandoffTool]:
@@ -77,7 +78,7 @@ def agent_in_charge(first: Participant, messages: Iterable[ChatMessage]) -> Part
     """
     current = first
     for message in messages:
-        if message.role == "tool" and (message.name or "").startswith(_PREFIX):
+        if message.role == "tool" and (message.name or "").startswith(HANDOFF_PREFIX):
             for target in current.handoffs:
                 if message.name == transfer_name(target) and (message.content or "").startswith(_said_by(target)):
                     current = target

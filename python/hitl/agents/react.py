@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 from hitl.agents.abandoned import tell_abandoned
 from hitl.agents.compaction import Compaction
 from hitl.agents.conversation import Conversation, ConversationLimits, guard_message
-from hitl.agents.handoffs import agent_in_charge, handoff_tools, read_handoffs, snake_case
+from hitl.agents.handoffs import HANDOFF_PREFIX, agent_in_charge, handoff_tools, read_handoffs, snake_case
 from hitl.agents.history import HistoryProcessor, read_processors
 from hitl.agents.limits import InvalidOutput
 from hitl.agents.limits import MaxStepsExceeded as MaxStepsExceeded
@@ -146,7 +146,8 @@ class ReActAgent(Participant, DeclaringAgent, Generic[OutputT]):
         Raises:
             TypeError: For an option of the wrong type, a middleware or hook that is none, for both of `output_type` and
                 its old name, and for a `Compaction` in both places.
-            ValueError: For a number or setting that cannot be, for two tools of one name, and for two `Compaction`s.
+            ValueError: For a number or setting that cannot be, for two tools of one name, for a gate of a tool that
+                it does not have, and for two `Compaction`s.
         """
         if client is not None and not callable(getattr(client, "complete", None)):
             raise TypeError(f"ReActAgent: client must have `async complete(request)`, got {type(client).__name__}")
@@ -194,6 +195,8 @@ class ReActAgent(Participant, DeclaringAgent, Generic[OutputT]):
         self.tools: tuple[Tool[..., Any], ...] = self.middleware.wrap_tools(own)
         """The agent's own tools; without handoffs and those of MCP servers."""
         check_names([*self.tools, *handoff_tools(self.handoffs)])  # an error here, not in the first turn
+        if not self.sources:
+            self.middleware.check_gates(self.label, HANDOFF_PREFIX)
         self._input_guardrails = read_output_guardrails(self.label, input_guardrails)
         self.output_guardrails: tuple[OutputGuardrail, ...] = read_output_guardrails(self.label, output_guardrails)
         self.token_limit = token_limit

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextvars
 import difflib
 import inspect
+import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,8 @@ from hitl.turn.runtime import current_turn
 if TYPE_CHECKING:
     ModelCall = Callable[[ModelRequest], Awaitable[ModelReply]]
     ToolMessageCall = Callable[["ToolCallRequest"], Awaitable[ChatMessage]]
+
+logger = logging.getLogger("hitl.middleware")
 
 _TWINS: Final = ("before_agent", "before_model", "after_model", "after_agent", "wrap_model_call", "wrap_tool_call")
 MIDDLEWARE_HOOKS: Final = ("wrap_tools", *_TWINS, *(f"a{name}" for name in _TWINS))
@@ -185,20 +188,49 @@ class Middleware:
             if not any(callable(getattr(item, hook, None)) for hook in MIDDLEWARE_HOOKS):
                 known = ", ".join(MIDDLEWARE_HOOKS)
                 raise TypeError(f"a middleware has {known}, one at least; got {type(item).__name__}")
+        self._shown: tuple[set[str], ...] = tuple(set() for _ in self._each)
+        """The names of the tools that each of them was asked about, over all turns."""
+        self._warned: set[str] = set()
 
     def wrap_tools(self, tools: Iterable[Tool[..., Any]]) -> tuple[Tool[..., Any], ...]:
         """The tools as every middleware left them."""
         wrapped = tuple(tools)
-        for item in reversed(self._each):
+        for item, shown in zip(reversed(self._each), reversed(self._shown), strict=True):
             wrap = getattr(item, "wrap_tools", None)
             if wrap is None:
                 continue
+            shown.update(tool.name for tool in wrapped)
             given: tuple[Any, ...] = tuple(wrap(wrapped))
             for made in given:
                 if not isinstance(made, Tool):
                     raise TypeError(f"{type(item).__name__}.wrap_tools() must return tools, got {made!r} among them")
             wrapped = given
         return wrapped
+
+    def check_gates(self, label: str, later: str) -> None:
+        """`ValueError` for a gate that the agent `label` was meant to have and has not: it names no tool of it, but
+        one that is much like a tool without a gate; or none of its gates does. Tools whose names begin with `later` may
+        still come. Any other gate of no tool may be for another agent with the same gates, and is logged."""
+        for item, shown in zip(self._each, self._shown, strict=True):
+            gates = _gates(item)
+            unknown = [name for name in gates if name not in shown and not name.startswith(later)]
+            for name in unknown:
+                if len(unknown) == len(gates) or _near(name, shown.difference(gates)):
+                    raise ValueError(_unknown_gate(label, name, shown))
+                self._warn(label, name, shown)
+
+    def warn_of_unknown_gates(self, label: str) -> None:
+        """Log each gate of no tool, once, when all tools have come, those of MCP servers too: what a server has may
+        change while a turn waits, which must not end it."""
+        for item, shown in zip(self._each, self._shown, strict=True):
+            for name in _gates(item):
+                if name not in shown:
+                    self._warn(label, name, shown)
+
+    def _warn(self, label: str, name: str, shown: Iterable[str]) -> None:
+        if name not in self._warned:
+            self._warned.add(name)
+            logger.warning("%s", _unknown_gate(label, name, shown))
 
     async def before_agent(self, run: AgentRun) -> None:
         """Before the model is asked for the first time; a dict that one returns is put into the state."""
@@ -246,6 +278,28 @@ class Middleware:
             if hook is not None:
                 answer = _around(f"{type(item).__name__}.{own}", hook, answer, ChatMessage)
         return answer
+
+
+def _gates(item: Any) -> tuple[str, ...]:
+    """The tools that a middleware lets wait for a person."""
+    return tuple(getattr(item, "gated_tools", ()))
+
+
+def _near(name: str, known: Iterable[str]) -> str | None:
+    """The one of `known` that may have been meant by `name`."""
+    folded = {each.lower(): each for each in known}
+    close = difflib.get_close_matches(name.lower(), folded, 1, 0.8)
+    return folded[close[0]] if close else None
+
+
+def _unknown_gate(label: str, name: str, known: Iterable[str]) -> str:
+    near = _near(name, known)
+    meant = "" if near is None else f"; did you mean {near!r}?"
+    tools = ", ".join(sorted(known)) or "none"
+    return (
+        f"interrupt_on names {name!r}, which is no tool of {label}{meant} (its tools: {tools})\n\n"
+        "hint: a gate holds for the tools of the agent whose middleware it is"
+    )
 
 
 def _hook(item: Any, name: str) -> tuple[str, Callable[..., Any] | None]:

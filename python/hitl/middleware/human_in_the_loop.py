@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextvars import ContextVar
 from typing import Any, Literal
 
@@ -54,7 +54,9 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
     ) -> None:
         """
         Args:
-            interrupt_on: For each tool `True`, `False`, or an `InterruptOnConfig`. A tool that is not named runs.
+            interrupt_on: For each tool `True`, `False`, or an `InterruptOnConfig`. A tool that is not named runs; a
+                name that is no tool of its agent is a `ValueError` when the agent is made where it is much like the
+                name of a tool that is not gated, or where no name is one; else it is logged.
             approval_callback: `(ApprovalRequest) -> ApprovalDecision | DecisionInput | dict | None`, sync (in a
                 thread) or async: decides in a person's place. None, or raising, or anything else: a person is asked.
             interrupt_mode: How `ToolCallAgent` shows what waits: all calls as one interrupt, decided together
@@ -72,6 +74,11 @@ class HumanInTheLoopMiddleware(AgentMiddleware):
         self.approval_callback = approval_callback
         self.interrupt_mode = interrupt_mode
         self.description_prefix = description_prefix
+
+    @property
+    def gated_tools(self) -> Collection[str]:
+        """The names of the tools that wait."""
+        return self.tool_configs.keys()
 
     def wrap_tools(self, tools: tuple[Tool[..., Any], ...]) -> tuple[Tool[..., Any], ...]:
         """The tools, those that `interrupt_on` names gated. What was given is not changed."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import threading
 import uuid
@@ -26,8 +25,6 @@ if TYPE_CHECKING:
     from hitl.runs.results import RunResult
     from hitl.runs.states import RunState
     from hitl.runs.stores import Store
-
-logger = logging.getLogger("hitl.middleware")
 
 _ROLES = {"human": "user", "ai": "assistant"}
 _BEFORE = "hitl.messages_before"
@@ -95,7 +92,6 @@ class ToolCallAgent(ReActAgent):
             max_steps=max_steps,
             timeout=timeout,
         )
-        self._warn_of_unknown_tools()
 
     def invoke(self, input: Any, config: Mapping[str, Any] | None = None, *, context: Any = None) -> dict[str, Any]:
         """As `ainvoke`, for programs without an event loop; `RuntimeError` where one runs."""
@@ -248,15 +244,6 @@ class ToolCallAgent(ReActAgent):
     def _args_schema(self, tool_name: str) -> dict[str, Any] | None:
         configs = [gate.tool_configs[tool_name] for gate in self._gates if tool_name in gate.tool_configs]
         return next((config.args_schema for config in configs if config.args_schema is not None), None)
-
-    def _warn_of_unknown_tools(self) -> None:
-        """A misspelt name gates nothing. No error: one configuration may serve agents with different tools."""
-        if self.sources or self.handoffs:
-            return  # some tools are not known yet
-        known = {tool.name for tool in self.tools}
-        for gate in self._gates:
-            for name in gate.tool_configs.keys() - known:
-                logger.warning("interrupt_on names %r, which is no tool of this agent: %s", name, ", ".join(known))
 
 
 def _with_position(error: InvalidAnswer, state: RunState, answers: Sequence[tuple[str, Any]]) -> InvalidAnswer:

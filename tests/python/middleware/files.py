@@ -65,11 +65,14 @@ def office_agent(
     interrupt_mode: Any = "batched",
 ) -> ToolCallAgent:
     """An agent whose model says `replies`; `delete_file` and `send_email` wait unless `interrupt_on` says otherwise."""
-    gates = {"delete_file": True, "send_email": True} if interrupt_on is None else interrupt_on
+    given = office.tools if tools is None else tools
+    gates = interrupt_on
+    if gates is None:
+        gates = {each.name: True for each in given if each.name in ("delete_file", "send_email")}
     gate = HumanInTheLoopMiddleware(gates, approval_callback, interrupt_mode)
     return ToolCallAgent(
         client=ScriptedChatClient(replies),
-        tools=office.tools if tools is None else tools,
+        tools=given,
         middleware=[gate] if middleware is None else middleware,
         store=store,
         name=name,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -28,6 +30,7 @@ from hitl.testing import ScriptedChatClient
 from tests.python.middleware.files import DELETE, DONE, Office, calls, office_agent, thread, told
 
 CONFIG = thread()
+SHELF = Path(__file__).parent.parent / "support" / "mcp_server.py"
 APPROVE = {"type": "approve"}
 
 
@@ -258,12 +261,74 @@ def test_what_is_no_dict_of_tools_is_named(take: Any, given: Any) -> None:
         take(given)
 
 
-def test_a_name_that_is_no_tool_is_logged(office: Office, caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level(logging.WARNING, "hitl.middleware"):
-        office_agent(office, DONE, interrupt_on={"delete_fle": True, "delete_file": True})
-    assert [record.getMessage().partition(":")[0] for record in caplog.records] == [
-        "interrupt_on names 'delete_fle', which is no tool of this agent"
-    ]
+class TestAGateOfNoTool:
+    """It would guard nothing. An agent is not made where one was meant for it, else it is logged."""
+
+    def test_is_refused_with_what_is_like_it(self, office: Office) -> None:
+        with pytest.raises(ValueError, match="interrupt_on names 'delete_fle', which is no tool of clerk") as raised:
+            ReActAgent(name="clerk", tools=office.tools, middleware=[create_hitl_middleware("delete_fle", "look")])
+        assert "did you mean 'delete_file'? (its tools: delete_file, look, send_email)" in str(raised.value)
+
+    @pytest.mark.parametrize("name", ["delete_fiel", "deleteFile", "Delete_File", "delete_files"])
+    def test_is_refused_where_one_tool_is_not_gated_that_may_be_meant(self, office: Office, name: str) -> None:
+        with pytest.raises(ValueError, match=rf"names '{name}', .*; did you mean 'delete_file'\?"):
+            ReActAgent(tools=office.tools, middleware=[create_hitl_middleware("look", name)])
+
+    def test_is_refused_where_no_name_is_a_tool(self, office: Office) -> None:
+        with pytest.raises(ValueError, match=r"names 'pay', which is no tool of agent \(its tools: delete_file, "):
+            ReActAgent(tools=office.tools, middleware=[create_hitl_middleware("pay", "send")])
+
+    @pytest.mark.parametrize("other", ["pay", "delete_files"])
+    def test_is_logged_where_it_may_be_for_another_agent(
+        self, office: Office, other: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with caplog.at_level(logging.WARNING, "hitl.middleware"):
+            ReActAgent(tools=office.tools, middleware=[create_hitl_middleware("delete_file", other)])
+        assert f"interrupt_on names '{other}', which is no tool of agent" in caplog.text
+
+    def test_is_refused_by_every_agent_of_ours(self, office: Office) -> None:
+        with pytest.raises(ValueError, match="interrupt_on names 'delete_fle'"):
+            office_agent(office, DONE, interrupt_on={"delete_fle": True, "look": True})
+
+    def test_may_be_named_where_it_is_off(self, office: Office) -> None:
+        office_agent(office, DONE, interrupt_on={"pay": False})
+
+    def test_may_be_a_tool_of_another_middleware(self, office: Office) -> None:
+        class Brings(AgentMiddleware):
+            def wrap_tools(self, tools: tuple[Any, ...]) -> tuple[Any, ...]:
+                return (*tools, tool(lambda: "", name="brought"))
+
+        gate = create_hitl_middleware("brought")
+        ReActAgent(tools=office.tools, middleware=[gate, Brings()])
+        with pytest.raises(ValueError, match="interrupt_on names 'brought'"):  # which this gate is not shown
+            ReActAgent(tools=office.tools, middleware=[Brings(), gate])
+
+    async def test_may_be_a_handoff_that_is_added_later(self, office: Office, caplog: pytest.LogCaptureFixture) -> None:
+        import hitl
+
+        gate = create_hitl_middleware("transfer_to_other", "transfer_to_none")
+        agent = ReActAgent(client=ScriptedChatClient([DONE, DONE]), tools=office.tools, middleware=[gate])
+        agent.handoffs.append(ReActAgent(name="other"))
+        with caplog.at_level(logging.WARNING, "hitl.middleware"):
+            for _ in range(2):
+                await hitl.run(agent, "go")
+        assert [record.getMessage().partition(",")[0] for record in caplog.records] == [
+            "interrupt_on names 'transfer_to_none'"
+        ]
+
+    async def test_is_logged_once_where_a_server_brings_tools(self, caplog: pytest.LogCaptureFixture) -> None:
+        import hitl
+        from hitl.tools.mcp import MCPTools
+
+        gate = create_hitl_middleware("write", "wrte")
+        replies = ScriptedChatClient([DONE, DONE])
+        agent = ReActAgent(client=replies, tools=[MCPTools([sys.executable, str(SHELF)])], middleware=[gate])
+        with caplog.at_level(logging.WARNING, "hitl.middleware"):
+            for _ in range(2):
+                await hitl.run(agent, "go")
+        assert [record.getMessage().partition(" (")[0] for record in caplog.records] == [
+            "interrupt_on names 'wrte', which is no tool of agent; did you mean 'write'?"
+        ]
 
 
 class TestMiddleware:
