@@ -224,7 +224,8 @@ class ServeOptions:
     allow_import: bool = False
     """Take in runs from elsewhere: `POST /sessions` with `run_state`."""
     state_key: str | None = None
-    """Signs run states, and tells which of those that come in may be believed."""
+    """Signs run states, and tells which of those that come in may be believed; the key itself, 16 characters at
+    least."""
 
     def __post_init__(self) -> None:
         self._check_kinds()
@@ -240,21 +241,7 @@ class ServeOptions:
         ):
             if value not in known:
                 raise InvalidOption(option, f"{value!r} is unknown", f"one of {', '.join(known)}")
-        secrets = {"--api-key": self.api_key, "--webhook-secret": self.webhook_secret, "--state-key": self.state_key}
-        for option, secret in secrets.items():
-            if secret is not None and not (secret.isascii() and secret.isprintable() and secret.strip()):
-                made = (
-                    "echo whsec_$(openssl rand -base64 32)" if option == "--webhook-secret" else "openssl rand -hex 32"
-                )
-                raise InvalidOption(option, "must be printable ASCII and not empty", f"for example: {made}")
-        if self.api_key is not None and self.api_key != self.api_key.strip():
-            raise InvalidOption("--api-key", "has a space at an end, which no request can bring", "leave it out")
-        if self.api_key is not None and len(self.api_key) < SHORTEST_KEY:
-            raise InvalidOption(
-                "--api-key",
-                f"{len(self.api_key)} characters can be guessed; {SHORTEST_KEY} at least",
-                "for example: openssl rand -hex 32",
-            )
+        self._check_secrets()
         if self.workers is None:
             # A live agent's turns are tasks of this process.
             isolation = self.isolation if isinstance(self.agent, str) else "task"
@@ -282,6 +269,30 @@ class ServeOptions:
             value = getattr(self, name)
             if isinstance(value, str) or not all(isinstance(item, str) for item in value):
                 raise InvalidOption(_flag(name), f"{value!r} is not a list of strings", f"for example [{str(value)!r}]")
+
+    def _check_secrets(self) -> None:
+        secrets = {"--api-key": self.api_key, "--webhook-secret": self.webhook_secret, "--state-key": self.state_key}
+        for option, secret in secrets.items():
+            if secret is None:
+                continue
+            if not (secret.isascii() and secret.isprintable() and secret.strip()):
+                made = (
+                    "echo whsec_$(openssl rand -base64 32)" if option == "--webhook-secret" else "openssl rand -hex 32"
+                )
+                raise InvalidOption(option, "must be printable ASCII and not empty", f"for example: {made}")
+            if os.path.isfile(secret):  # noqa: PTH113 - Path.is_file raises for what is too long for a name
+                parameter = option.removeprefix("--").replace("-", "_")
+                hint = f"give its text: {parameter}=Path(...).read_text().strip()"
+                file = ", or --api-key-file" if option == "--api-key" else ""
+                raise InvalidOption(option, "is the name of a file, not what is in it", hint + file)
+            if option != "--webhook-secret" and len(secret) < SHORTEST_KEY:
+                raise InvalidOption(
+                    option,
+                    f"{len(secret)} characters can be guessed; {SHORTEST_KEY} at least",
+                    "for example: openssl rand -hex 32",
+                )
+        if self.api_key is not None and self.api_key != self.api_key.strip():
+            raise InvalidOption("--api-key", "has a space at an end, which no request can bring", "leave it out")
 
     def _check_otel(self) -> None:
         # Looked for, and not imported: the workers do.
@@ -410,6 +421,15 @@ _KINDS: dict[object, tuple[tuple[type, ...], str]] = {
 """What a value may be where an option has that annotation, and in words."""
 
 
+_OF_THE_COMMAND_LINE = {
+    "no_ui": "ui=False",
+    "api_key_file": "api_key, which is the key itself",
+    "webhook": "webhooks, a list",
+    "allowed_host": "allowed_hosts, a list",
+}
+"""Options of `hitl serve` that are named otherwise here, and how."""
+
+
 def options_of(taker: str, agent: Any, given: Mapping[str, Any]) -> ServeOptions:
     """The options that `taker` was given as keywords; `TypeError` names one that there is not, and what is like it."""
     known = [field.name for field in fields(ServeOptions) if field.name != "agent"]
@@ -418,7 +438,7 @@ def options_of(taker: str, agent: Any, given: Mapping[str, Any]) -> ServeOptions
             # Late: only for whoever is mistaken.
             from difflib import get_close_matches
 
-            near = " or ".join(get_close_matches(name, known))
+            near = _OF_THE_COMMAND_LINE.get(name) or " or ".join(get_close_matches(name, known))
             raise TypeError(f"{taker} has no option {name!r}" + (f"\n\nhint: did you mean {near}?" if near else ""))
     return ServeOptions(agent=agent, **given)
 

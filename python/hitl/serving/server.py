@@ -89,7 +89,9 @@ class Server:
     """An agent behind the session API, in this program.
 
     agent: `MODULE:ATTR`, whose turns run in worker processes; or a live agent, whose turns run in a thread of this
-    process. options: those of `hitl serve`, with underscores (`port=0`, `store="memory"`, `api_key=...`).
+    process. options: those of `hitl serve`, with underscores (`port=0`, `store="memory"`, `api_key=...`). Where that
+    takes `--state-key FILE` this takes the key itself; and `ui=False`, `webhooks=[...]`, `allowed_hosts=[...]` are its
+    `--no-ui`, `--webhook`, `--allowed-host`.
 
     resources, context_from: of a live agent, in the place of what it declares (`hitl.resources`, `hitl.TurnRequest`).
     resources may be an object that is open already, and stays so. A `TypeError` beside `MODULE:ATTR`: what is not

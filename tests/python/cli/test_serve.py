@@ -119,6 +119,7 @@ def test_a_default_takes_no_more_files_than_the_process_may_open(
 def another(name: str) -> Any:
     """A value of an option that is not its default."""
     words = {"isolation": "task", "log_level": "debug", "log_format": "json", "api_key": "sixteen letters."}
+    words["state_key"] = "a key of the tests"
     words["store"] = "postgresql://hitl@db.test/hitl"  # the only kind that takes each of them
     default = getattr(ServeOptions(agent="m:a"), name)
     if isinstance(default, bool):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from hitl.serving.options import InvalidOption, ServeOptions
+from hitl.serving.options import InvalidOption, ServeOptions, options_of
 
 
 def options(**given: Any) -> ServeOptions:
@@ -86,6 +87,42 @@ def test_a_secret_that_is_none_is_refused_with_how_one_is_made(name: str, made: 
     with pytest.raises(InvalidOption) as refused:
         options(**{name: " "})
     assert refused.value.hint == f"for example: {made}"
+
+
+@pytest.mark.parametrize("name", ["api_key", "state_key"])
+def test_a_key_that_can_be_guessed_is_refused(name: str) -> None:
+    with pytest.raises(InvalidOption, match="15 characters can be guessed; 16 at least") as refused:
+        options(**{name: "fifteen letters"})
+    assert refused.value.option == "--" + name.replace("_", "-")
+    options(**{name: "sixteen letters."})
+
+
+@pytest.mark.parametrize("name", ["api_key", "state_key", "webhook_secret"])
+def test_a_file_in_the_place_of_what_is_in_it_is_refused(name: str, tmp_path: Path) -> None:
+    """Whoever knows the path could sign with it."""
+    file = tmp_path / "a file with a key in it"
+    file.write_text("k" * 32)
+    with pytest.raises(InvalidOption, match="is the name of a file, not what is in it") as refused:
+        options(**{name: str(file)})
+    assert f"{name}=Path(...).read_text().strip()" in refused.value.hint
+    assert str(file) not in f"{refused.value} {refused.value.hint}"
+    options(**{name: "k" * 5000})  # longer than any name
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [
+        ("no_ui", "did you mean ui=False?"),
+        ("api_key_file", "did you mean api_key, which is the key itself?"),
+        ("webhook", "did you mean webhooks, a list?"),
+        ("allowed_host", "did you mean allowed_hosts, a list?"),
+        ("park_afer", "did you mean park_after?"),
+    ],
+)
+def test_an_option_that_there_is_not_is_named_with_what_is_meant(name: str, hint: str) -> None:
+    with pytest.raises(TypeError, match=rf"Server\(\) has no option '{name}'") as refused:
+        options_of("Server()", "m:a", {name: "x"})
+    assert str(refused.value).endswith(f"hint: {hint}")
 
 
 @pytest.mark.parametrize("key", ["sixteen letters. ", " sixteen letters."])
