@@ -107,7 +107,8 @@ class ReActAgent(Participant, DeclaringAgent, Generic[OutputT]):
             max_steps: How often models may be asked in a turn, also after a handoff; beyond it `MaxStepsExceeded`,
                 and where nobody catches that the turn is suspended: each retry grants as many more. An agent that is
                 called as a tool counts its own.
-            timeout: Seconds a turn may work; the time people take to answer does not count.
+            timeout: Seconds a turn may work, else a `TimeoutError` that ends it; neither the time people take to answer
+                nor the pause before a model is tried again counts. A turn that was suspended has it anew when retried.
             input_guardrails: Called with the message of the turn. None keeps it; a `ChatMessage` or str replaces it
                 or its text; raising fails the turn.
             output_guardrails: The same for the final message.

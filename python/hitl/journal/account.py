@@ -56,10 +56,12 @@ class Limits:
     def __init__(self, journal: list[dict[str, Any]]) -> None:
         self._recorded: dict[str, int] = {}
         self._retried = 0
+        self._takings: list[int] = []
         for index, entry in enumerate(journal):
             kind = entry["entry"]
             if kind == "taken":
                 self._retried = index
+                self._takings.append(index)
             elif kind == "step" and entry["step"]["kind"] == "limit":
                 self._recorded[entry["step"]["path"]] = index
         self._reached: list[tuple[BaseException, StepIdentity]] = []
@@ -75,6 +77,10 @@ class Limits:
     def has_been_retried(self, last: int) -> bool:
         """Whether the turn was taken up again after it had been told of entry ``last``, and before the next one."""
         return self._retried > last
+
+    def was_retried_between(self, before: int, last: int) -> bool:
+        """Whether the turn was taken up again between two entries."""
+        return any(before < taking < last for taking in self._takings)
 
     def reached(self, error: BaseException, step: StepIdentity) -> None:
         """``error`` is raised because of this limit."""

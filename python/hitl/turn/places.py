@@ -16,7 +16,7 @@ from contextvars import Context
 from typing import Any, Protocol, TypeVar
 
 from hitl.errors import HitlError
-from hitl.journal.account import Usage
+from hitl.journal.account import Limits, Usage
 from hitl.journal.ports import InterruptRequest, StepIdentity
 
 T = TypeVar("T")
@@ -66,6 +66,9 @@ class AnyOrder(Protocol):
     @property
     def is_at_work(self) -> bool: ...
 
+    @property
+    def last(self) -> int: ...
+
     def ran(self) -> None: ...
 
     def eased(self) -> None: ...
@@ -112,6 +115,7 @@ class AnyTurn(Protocol):
     context: Any
     stalled: dict[str, tuple[HitlError, Callable[[], None]]]
     usage: Usage
+    limits: Limits
     watcher: Any
     """A ``hitl.turn.watching.TurnWatcher``, or None: that module is above this one."""
 

@@ -25,6 +25,7 @@ from hitl.journal.error_codec import error_message
 from hitl.turn.bodies import NoOutcome
 from hitl.turn.places import StepScope, place_var
 from hitl.turn.runtime import Turn
+from hitl.turn.stopwatch import discounted
 
 T = TypeVar("T")
 
@@ -172,7 +173,8 @@ async def run(
             return await turn.run_step(kind, name, attempt, key=key, location=location, arguments=arguments)
         except TryFailed as failed:
             number, tried, first, pause = number + 1, failed.tried, failed.first, failed.pause
-        await asyncio.sleep(pause)
+        with discounted():
+            await asyncio.sleep(pause)
 
 
 async def run_in_place(retries: Retries, call: Callable[[], Awaitable[T]]) -> T:
