@@ -387,7 +387,8 @@ def tool(
         input_guardrails: See `hitl.tools.guardrails`.
         output_guardrails: See `hitl.tools.guardrails`.
         once: A crash while it ran makes it a question, not a retry. None: true for a call a person approved.
-        timeout: Seconds of work, after any approval, until the call is a tool error.
+        timeout: Seconds of work, after any approval, until the call is a tool error. It stops an async function; any
+            other one runs on in its thread, and the model is told that it may still take effect.
 
     Raises:
         TypeError: For what cannot work: a parameter JSON cannot describe, a guardrail that names a parameter the

@@ -10,10 +10,15 @@ from typing import Any
 from hitl.turn.runtime import Turn, call_blocking
 
 
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether it runs on the event loop; every other function has a thread, which cannot be stopped."""
+    call = getattr(function, "__call__", None)  # noqa: B004  (an object with an async __call__)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
 async def invoke(turn: Turn | None, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call user code, plain (in a thread) or async."""
-    call = getattr(function, "__call__", None)  # noqa: B004  (an object with an async __call__)
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call):
+    if is_async(function):
         return await function(*args, **kwargs)
     if turn is None:
         result = await asyncio.to_thread(function, *args, **kwargs)

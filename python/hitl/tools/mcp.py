@@ -25,6 +25,7 @@ from hitl.errors import HitlError
 from hitl.tools.context import ApprovalCallback, ApprovalPolicy
 from hitl.tools.definition import Tool
 from hitl.tools.schema import SchemaParameters
+from hitl.turn.stopwatch import took_longer
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -35,6 +36,7 @@ logger = logging.getLogger("hitl.mcp")
 
 Approval = bool | ApprovalPolicy
 _CONNECTION_CLOSED = -32000
+_REQUEST_TIMED_OUT = -32001
 _MOST_PAGES = 1000
 """Of a server's list of tools. One that never ends would take all memory, and the turn with it."""
 
@@ -77,7 +79,7 @@ class MCPTools:
             env: Environment variables of a started server, beside a safe few such as `PATH` and `HOME`.
             cwd: Its working directory.
             headers: HTTP headers for `url`, `Authorization` say.
-            timeout: Seconds for each call.
+            timeout: Seconds for each call; after them the model is told that it may still take effect.
             requires_approval: As for `tool`, for all tools; or a dict by tool name, where a name that the server
                 does not have is an error, and tools that are not named need no approval.
             on_approval: As for `tool`, for all tools: decides in code about calls that need approval.
@@ -172,7 +174,15 @@ class MCPTools:
 
         async def call(**arguments: Any) -> Any:
             async def ask(client: Client) -> Any:
-                return read_result(await client.call_tool(name, arguments, read_timeout_seconds=self._timeout))
+                try:
+                    return read_result(await client.call_tool(name, arguments, read_timeout_seconds=self._timeout))
+                except MCPError as error:
+                    if error.code != _REQUEST_TIMED_OUT or self._timeout is None:
+                        raise
+                    what = f"{name} of the MCP server {self.name}"
+                    raise MCPServerError(took_longer(what, self._timeout, goes_on=True)) from error
+
+            from mcp import MCPError  # late, as everywhere here
 
             return await self._connection(turn).use(ask)
 

@@ -119,13 +119,21 @@ class Stopwatch:
         return asyncio.get_running_loop().time()
 
 
-def limit(seconds: float | None, what: str) -> AbstractAsyncContextManager[None]:
-    """Let the block work for `seconds` (None: without limit), else `TimeoutError("<what> took longer than 5 s")`."""
-    return nullcontext() if seconds is None else _limit(seconds, what)
+def limit(seconds: float | None, what: str, *, goes_on: bool = False) -> AbstractAsyncContextManager[None]:
+    """Let the block work for `seconds` (None: without limit), else `TimeoutError("<what> took longer than 5 s")`.
+
+    `goes_on`: what runs in it cannot be stopped, and whoever hears of it must not take it for undone.
+    """
+    return nullcontext() if seconds is None else _limit(seconds, what, goes_on)
+
+
+def took_longer(what: str, seconds: float, *, goes_on: bool) -> str:
+    """What is said of work whose time is over."""
+    return f"{what} took longer than {seconds:g} s" + (" and may still take effect" if goes_on else "")
 
 
 @asynccontextmanager
-async def _limit(seconds: float, what: str) -> AsyncIterator[None]:
+async def _limit(seconds: float, what: str, goes_on: bool) -> AsyncIterator[None]:
     timeout = asyncio.timeout(None)
     try:
         async with timeout:
@@ -138,7 +146,7 @@ async def _limit(seconds: float, what: str) -> AsyncIterator[None]:
                 _running.reset(token)
     except TimeoutError as error:
         if timeout.expired():
-            raise TimeoutError(f"{what} took longer than {seconds:g} s") from error
+            raise TimeoutError(took_longer(what, seconds, goes_on=goes_on)) from error
         raise
 
 

@@ -105,6 +105,13 @@ async def test_several_blocks_and_errors_come_back_as_they_should() -> None:
     assert told[2] in ("1\n2", "[1,2]")
 
 
+async def test_of_a_call_that_takes_too_long_the_model_is_told_that_it_may_still_take_effect() -> None:
+    source = MCPTools(COMMAND, name="shelf", timeout=1e-9)
+    _, told, _ = await run(source, [("write", {"line": "a"})])
+    said = "write of the MCP server shelf took longer than 1e-09 s and may still take effect"
+    assert json.loads(told[0]) == {"error": said}
+
+
 async def test_images_and_files_of_a_server_are_attachments() -> None:
     result, told, _ = await run(MCPTools(COMMAND), [("draw", {})])
     assert told == ["Drawn.\n[attachment 1: image/gif]\n[attachment 2: sums.pdf, application/pdf]"]

@@ -263,6 +263,39 @@ async def test_a_tool_that_works_too_long_is_a_tool_error(clock: Clock) -> None:
     assert errors(result.state) == ["TimeoutError: hang took longer than 60 s"]
 
 
+async def test_of_a_plain_function_that_goes_on_after_its_time_the_model_is_told_so(clock: Clock) -> None:
+    over, paid = threading.Event(), threading.Event()
+
+    @tool(timeout=60)
+    def pay() -> None:
+        clock.ahead += 61
+        over.wait()
+        paid.set()
+
+    client = ScriptedChatClient([calls({"name": "pay"}), {"content": "ok"}])
+    result = await run_locally(ReActAgent(client=client, tools=[pay]), "go")
+    assert errors(result.state) == ["TimeoutError: pay took longer than 60 s and may still take effect"]
+    over.set()
+    assert paid.wait(100)
+
+
+async def test_of_an_agent_with_such_a_function_the_agent_that_called_it_is_told_so(clock: Clock) -> None:
+    over = threading.Event()
+
+    @tool
+    def pay() -> None:
+        clock.ahead += 61
+        over.wait()
+
+    inner = ReActAgent(
+        client=ScriptedChatClient([calls({"name": "pay"})]), tools=[pay], name="payer", timeout=60
+    ).as_tool()
+    client = ScriptedChatClient([calls({"name": "payer", "args": {"input": "pay"}}), {"content": "ok"}])
+    result = await run_locally(ReActAgent(client=client, tools=[inner]), "go")
+    assert errors(result.state) == ["TimeoutError: payer took longer than 60 s and may still take effect"]
+    over.set()
+
+
 async def test_an_agent_that_works_too_long_fails(clock: Clock) -> None:
     @tool
     async def hang() -> None:
