@@ -346,7 +346,7 @@ def respond(interrupt_id: str, message: Any, *, name: str | None = None) -> Call
 
 
 def _decide(interrupt_id: str, decision: dict[str, Any], *, name: str | None) -> Call[Accepted]:
-    """To a question without a schema a decision would be a value like any other, a rejection no less than an approval."""
+    """To a question without a schema a decision would be a value like any other, a rejection no less than a yes."""
     decided = answer(interrupt_id, decision, name=name)
     return replace(decided, body={**decided.body, "expected_type": "tool_approval"})
 

@@ -89,9 +89,9 @@ async def run(
     An agent that fails is a result with the status ``error``. Raised are: RunInterrupted for a message to a session
     whose last turn is not over (its ``state`` is that turn), AlreadyResumed for a state whose turn has gone on since,
     RunStateError for the text of one that lives in a store, without it (``run_state_store_missing``), and for a state
-    of another session (``run_state_other_session``) or agent (``run_state_other_agent``), StoreError, TypeError or ValueError for wrong arguments, and
-    TypeError for a context that cannot be kept. A cancelled call cancels the agent; in a store its turn stays open, to
-    be taken up again with ``RunState.from_store``.
+    of another session (``run_state_other_session``) or agent (``run_state_other_agent``), StoreError, TypeError or
+    ValueError for wrong arguments, and TypeError for a context that cannot be kept. A cancelled call cancels the agent;
+    in a store its turn stays open, to be taken up again with ``RunState.from_store``.
 
     Example:
         result = await hitl.run(agent, "delete the old logs file", store="sqlite:runs.db", session="customer 7")

@@ -27,9 +27,10 @@ class RunState:
     """The journal of a turn that waits for people: everything that is needed to go on with it, anywhere.
 
     Comes from ``result.state``, from ``from_string`` or from ``from_store``. Decide with ``approve``, ``reject``,
-    ``edit``, ``respond``, which are for tool approvals, and ``answer``; each takes an ``Interrupt`` or its id, is checked at once, changes nothing
-    when it raises, and returns the state. They raise UnknownInterrupt, InvalidAnswer, NothingPending (nothing is asked
-    at all), AlreadyResolved (decided otherwise before; the same decision again is none), InterruptExpired.
+    ``edit``, ``respond``, which are for tool approvals, and ``answer``; each takes an ``Interrupt`` or its id, is
+    checked at once, changes nothing when it raises, and returns the state. They raise UnknownInterrupt, InvalidAnswer,
+    NothingPending (nothing is asked at all), AlreadyResolved (decided otherwise before; the same decision again is
+    none), InterruptExpired.
     ``await hitl.run(agent, state)`` then goes on: what is decided runs, what is not stays open.
 
     Example:
@@ -142,7 +143,7 @@ class RunState:
         return self
 
     def _decide(self, interrupt: Interrupt | str, decision: Mapping[str, Any]) -> RunState:
-        """To a question without a schema a decision would be a value like any other, a rejection no less than an approval."""
+        """To a question without a schema a decision would be a value like any other, a rejection no less than a yes."""
         self._core.check_type(_id_of(interrupt), "tool_approval")
         return self.answer(interrupt, decision)
 
@@ -164,8 +165,8 @@ class RunState:
         return not _core.validate(self.interrupt(interrupt_id).response_schema, plain)
 
     def refuse_other(self, agent: LoadedAgent) -> None:
-        """Not for users. RunStateError where the state is of an agent of another name: what was approved was approved for
-        that one, and a tool of the same name may be another."""
+        """Not for users. RunStateError where the state is of an agent of another name: what was approved was approved
+        for that one, and a tool of the same name may be another."""
         name = self._core.agent_name
         if name is not None and name != agent.name:
             raise RunStateError(
