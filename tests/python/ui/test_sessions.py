@@ -6,6 +6,7 @@ import json
 import re
 from typing import TYPE_CHECKING
 
+import pytest
 from playwright.sync_api import Route, expect
 
 from tests.python.ui.conftest import PATIENT
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.python.ui.conftest import Open
+    from tests.python.ui.desk import Call
     from tests.python.ui.inbox import Inbox
 
 RETURN = "Order 1042 arrived broken, I want my money back."
@@ -62,16 +64,21 @@ def test_a_conversation_with_an_approval_in_its_place(inbox: Inbox) -> None:
     expect(chat).to_contain_text("You said: thanks")
 
 
-def test_a_tool_that_asks_waits_and_is_not_at_work(open_inbox: Open) -> None:
+@pytest.mark.parametrize(
+    ("asks", "request_is"),
+    [(call("ask_user_question", questions=[SHIPPING]), SHIPPING["question"]), (call("ask_address"), "Where to?")],
+    ids=["about_its_call", "about_anything"],
+)
+def test_a_tool_that_asks_waits_and_is_not_at_work(open_inbox: Open, asks: Call, request_is: str) -> None:
     inbox = open_inbox()
     session_id = inbox.api.create()
-    asking = [call("refund", order=1, cents=1, reason="r")], [call("ask_user_question", questions=[SHIPPING])]
+    asking = [call("refund", order=1, cents=1, reason="r")], [asks]
     inbox.api.settled(session_id, json.dumps(asking), 1)
     inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
     inbox.click("Approve", inbox.page.get_by_role("region", name="Request: refund"))
     inbox.send()
     # The page hears that the next tool begins, and then that it asks.
-    expect(inbox.page.get_by_role("region", name=f"Request: {SHIPPING['question']}")).to_be_visible()
+    expect(inbox.page.get_by_role("region", name=f"Request: {request_is}")).to_be_visible()
     chat = inbox.page.get_by_role("log")
     expect(chat).to_contain_text("waits for an answer")
     expect(chat).not_to_contain_text("at work")

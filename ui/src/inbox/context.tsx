@@ -6,7 +6,7 @@ import { useNow } from "../clock";
 import { age, decided, decider, lineOf, outcome, outcomeTone, title, toolName } from "../format";
 import { onSession, onStep } from "../live";
 import { toInterrupt, toSession } from "../router";
-import { Thread, type Calls } from "../sessions/thread";
+import { noCalls, Thread, type Calls } from "../sessions/thread";
 import { conversation, readerOf } from "../sessions/turn";
 import { Unavailable } from "../shell/loading";
 import { Name, Plain } from "../shown";
@@ -108,7 +108,7 @@ export function Context({ record, conversation: { messages, problem, retry } }: 
       deaf();
     };
   }, [record.interrupt_id, round]);
-  const calls: Calls = { atWork: new Set(), asked: new Map(record.tool_call_id === null ? [] : [[record.tool_call_id, record]]) };
+  const calls: Calls = { ...noCalls, asked: new Map(record.tool_call_id === null ? [] : [[record.tool_call_id, record]]) };
   return (
     <div class="context">
       <section aria-label="Conversation">

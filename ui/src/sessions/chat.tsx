@@ -124,7 +124,7 @@ export function Chat({ session }: { session: Session }) {
   const known = new Set(all.map((message) => message.step));
   if (!isOver) all.push(...steps.filter((message) => !known.has(message.step)));
   const working = isOver ? [] : [...atWork.values()];
-  const calls: Calls = { atWork: new Set(working.map((one) => one.call).filter((call) => call !== null)), asked };
+  const calls: Calls = { atWork: new Set(working.map((one) => one.call).filter((call) => call !== null)), wait: session.status === "interrupted", asked };
   return (
     <>
       <div class="conversation" role="group" aria-label="Conversation" tabIndex={0}>

@@ -10,13 +10,14 @@ import type { Interrupt, Message, ToolCall } from "../types";
 
 const speakers: Record<Message["role"], string> = { user: "User", assistant: "Agent", tool: "Result", system: "System" };
 
-/** What is known of calls besides their results: which are at work, and what was asked about them. */
+/** What is known of calls besides their results: which are at work, or wait with all of the turn, and what was asked about them. */
 export interface Calls {
   atWork: ReadonlySet<string>;
+  wait: boolean;
   asked: ReadonlyMap<string, Interrupt>;
 }
 
-const noCalls: Calls = { atWork: new Set(), asked: new Map() };
+export const noCalls: Calls = { atWork: new Set(), wait: false, asked: new Map() };
 
 /** How many messages are shown at first, and how many more at a time: a page of thousands takes seconds to lay out, at each turn. */
 const SHOWN = 200;
@@ -106,7 +107,7 @@ function Call({ call, result, calls }: { call: ToolCall; result: Message | undef
           {asked.status === "pending" ? "waits for an answer" : outcome(asked)}{who !== null && <> by <Plain text={who} /></>}
         </p>
       )}
-      {result !== undefined ? <><Result message={result} /><Attached message={result} /></> : atWork ? <p class="became">at work…</p> : null}
+      {result !== undefined ? <><Result message={result} /><Attached message={result} /></> : atWork ? <p class="became">{calls.wait ? "waits for an answer" : "at work…"}</p> : null}
     </div>
   );
 }
