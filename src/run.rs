@@ -246,9 +246,9 @@ impl RunInbox {
                 Ok(())
             }
             Word::End { call, outcome } => return self.end(call, outcome).await,
-            Word::TooDeep { call } => {
-                let message = "the value is nested too deeply to be stored".to_owned();
-                (self.worker)(ToTurn::Refused { call, code: "value_too_deep", message });
+            Word::Beyond { call, bound } => {
+                let (code, message) = bound.refusal();
+                (self.worker)(ToTurn::Refused { call, code, message: message.to_owned() });
                 Ok(())
             }
             // Nobody waits for these: whoever has the turn is in this process, and does what it is told.

@@ -195,9 +195,9 @@ impl TurnTask {
                 After::GoOn
             }
             Word::End { call, outcome } => self.end(seat, call, outcome).await,
-            Word::TooDeep { call } => {
-                let message = "the value is nested too deeply to be stored";
-                seat.worker().send(&ToWorker::Refused { turn, call, code: "value_too_deep", message });
+            Word::Beyond { call, bound } => {
+                let (code, message) = bound.refusal();
+                seat.worker().send(&ToWorker::Refused { turn, call, code, message });
                 After::GoOn
             }
             Word::Dropped { left } => After::Dropped(left),
@@ -455,7 +455,7 @@ async fn dropped(seat: &mut Seat, turn: TurnId) -> u64 {
         let SeatEvent::Word(heard) = next else { continue };
         match heard.word {
             Word::Dropped { left } => return left,
-            Word::Record { call: Some(call), .. } | Word::TooDeep { call } => {
+            Word::Record { call: Some(call), .. } | Word::Beyond { call, .. } => {
                 let (code, message) = (Error::TurnNotOpen(None).code(), Error::TurnNotOpen(None).to_string());
                 seat.worker().send(&ToWorker::Refused { turn, call, code, message: &message });
             }

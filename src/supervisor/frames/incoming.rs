@@ -145,8 +145,27 @@ pub enum Word {
     End { call: u64, outcome: EndOutcome },
     /// `cancelled` or `parked`; `left` tasks of the turn go on all the same.
     Dropped { left: u64 },
-    /// A frame whose value is nested too deeply to be read: the agent is told, the worker is not to blame.
-    TooDeep { call: u64 },
+    /// A frame with a value that cannot be read, though it is JSON: the agent is told, the worker is not to blame.
+    Beyond { call: u64, bound: ValueBound },
+}
+
+/// What a value may not exceed. Python writes it all the same, and who has made it is a model as often as the agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ValueBound {
+    /// It is nested too deeply.
+    Depth,
+    /// It has a number that no double can be.
+    Number,
+}
+
+impl ValueBound {
+    /// The code and the words of a refusal.
+    pub fn refusal(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Depth => ("value_too_deep", "the value is nested too deeply to be stored"),
+            Self::Number => ("number_out_of_range", "the value has a number that is out of range"),
+        }
+    }
 }
 
 /// The `result` of an `end`.
@@ -191,6 +210,19 @@ struct StartedBody {
     tool_call_id: Option<String>,
     #[serde(default)]
     arguments: Option<Value>,
+}
+
+#[derive(Deserialize)]
+struct IntendedCall {
+    step: StepIdentity,
+}
+
+#[derive(Deserialize)]
+struct StartedCall {
+    step_id: String,
+    name: String,
+    #[serde(default)]
+    tool_call_id: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -307,14 +339,31 @@ pub fn parse(body: &[u8]) -> Result<FromWorker, Violation> {
     let turn = head.turn.ok_or_else(|| Violation(format!("`{name}` frame: missing field `turn`")))?;
     match (word, head.call) {
         (Ok(word), _) => Ok(FromWorker::Turn(turn, word)),
-        (Err(Unread::TooDeep), Some(call)) => Ok(FromWorker::Turn(turn, Word::TooDeep { call })),
-        (Err(Unread::TooDeep), None) => Err(Violation(format!("`{name}` frame: nested too deeply"))),
+        (Err(Unread::Beyond(bound)), call) => {
+            let bare = without_arguments(name, body).map(|record| Word::Record { call, record });
+            let word = bare.or_else(|| call.map(|call| Word::Beyond { call, bound }));
+            let word = word.ok_or_else(|| Violation(format!("`{name}` frame: {}", bound.refusal().1)))?;
+            Ok(FromWorker::Turn(turn, word))
+        }
         (Err(Unread::Wrong(violation)), _) => Err(violation),
     }
 }
 
+/// A tool's call whose arguments cannot be read, as models write them: it is the call that counts.
+fn without_arguments(name: &str, body: &[u8]) -> Option<Record> {
+    match name {
+        "started" => serde_json::from_slice(body).ok().map(|StartedCall { step_id, name, tool_call_id }| {
+            Record::Started(StartedTool { step_id, name, tool_call_id, arguments: None })
+        }),
+        "intent" => {
+            serde_json::from_slice(body).ok().map(|IntendedCall { step }| Record::Intent { step, arguments: None })
+        }
+        _ => None,
+    }
+}
+
 enum Unread {
-    TooDeep,
+    Beyond(ValueBound),
     Wrong(Violation),
 }
 
@@ -323,11 +372,11 @@ fn read_word(name: &str, body: &[u8]) -> Option<Result<Word, Unread>> {
     let mut reader = serde_json::Deserializer::from_slice(body);
     let read = word(name, &mut reader)?;
     Some(read.map_err(|error| {
-        // serde_json has no other way to tell; a test holds this text.
-        if error.to_string().starts_with("recursion limit exceeded") {
-            Unread::TooDeep
-        } else {
-            Unread::Wrong(violation(name, &error))
+        // serde_json has no other way to tell; a test holds these texts.
+        match error.to_string() {
+            text if text.starts_with("recursion limit exceeded") => Unread::Beyond(ValueBound::Depth),
+            text if text.starts_with("number out of range") => Unread::Beyond(ValueBound::Number),
+            _ => Unread::Wrong(violation(name, &error)),
         }
     }))
 }

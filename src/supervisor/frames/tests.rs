@@ -10,6 +10,7 @@ use super::*;
 use crate::domain::journal::{Entry, PendingTimer, RecordedEntry, StepResult, Wake};
 use crate::domain::message::{ChatMessage, Lean, Role};
 use crate::domain::session::Failure;
+use crate::domain::told::StartedTool;
 use crate::domain::{InterruptId, SessionId, Timestamp, TurnId};
 use crate::engine::ports::dispatch::{Delivery, Record};
 
@@ -122,11 +123,27 @@ fn a_null_is_a_value() {
 }
 
 #[test]
-fn a_value_that_is_nested_too_deeply_is_told_apart() {
+fn a_value_that_cannot_be_read_is_told_apart_and_a_call_with_one_counts() {
+    let step = r#""step":{"path":"0#1","kind":"tool","name":"f"}"#;
     let deep = format!("{}{}", "[".repeat(200), "]".repeat(200));
-    let step = r#""step":{"path":"0#1","kind":"step","name":"f"}"#;
-    let word = heard(&format!(r#"{{"frame":"step","turn":"TURN","call":3,{step},"result":{{"value":{deep}}}}}"#));
-    assert_eq!(word, Word::TooDeep { call: 3 });
+    for (value, bound) in
+        [(deep, ValueBound::Depth), ("1".repeat(310), ValueBound::Number), ("1e400".to_owned(), ValueBound::Number)]
+    {
+        let word = |frame: &str| heard(&frame.replace("VALUE", &value).replace("STEP", step));
+        let said = word(r#"{"frame":"step","turn":"TURN","call":3,STEP,"result":{"value":VALUE}}"#);
+        assert_eq!(said, Word::Beyond { call: 3, bound });
+        let asked =
+            word(r#"{"frame":"ask","turn":"TURN","call":4,STEP,"interrupt":{"type":"x","payload":{"a":VALUE}}}"#);
+        assert_eq!(asked, Word::Beyond { call: 4, bound });
+        let intended = word(r#"{"frame":"intent","turn":"TURN","call":5,STEP,"arguments":{"x":VALUE}}"#);
+        let Word::Record { call: Some(5), record: Record::Intent { arguments: None, .. } } = intended else {
+            panic!("{intended:?}")
+        };
+        let begun = word(r#"{"frame":"started","turn":"TURN","step_id":"0#1","name":"f","arguments":{"x":VALUE}}"#);
+        let Word::Record { call: None, record: Record::Started(StartedTool { arguments: None, .. }) } = begun else {
+            panic!("{begun:?}")
+        };
+    }
 }
 
 #[test]

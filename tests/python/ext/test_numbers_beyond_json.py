@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from pydantic import BaseModel
 from pydantic_ai import Agent
 
 import hitl
+from hitl.client import Client
 from tests.python.ext import langgraph_runs, openai_agents_runs, pydantic_ai_runs
 from tests.python.ext.rules import judged
 
@@ -117,3 +119,51 @@ async def test_it_runs_where_neither_a_person_nor_a_rule_has_a_say(make: Callabl
     paid: Paid = []
     await judged(make(paid, '{"cents": 1e400}', needs_approval=False), None)
     assert paid == [math.inf]
+
+
+SHARED = """
+from agents import Agent, Model, ModelResponse, Usage, function_tool, set_tracing_disabled
+from agents.testing import assistant_message, function_call
+
+set_tracing_disabled(True)
+
+class Obeys(Model):
+    async def get_response(self, system_instructions, input, *asked, **more):
+        said = input if isinstance(input, str) else input[0]["content"]
+        name, arguments = said.split(" ", 1)
+        call = function_call(name, arguments, call_id="1")
+        output = [assistant_message("done")] if not isinstance(input, str) and len(input) > 1 else [call]
+        return ModelResponse(output=output, usage=Usage(requests=1), response_id=None)
+
+    def stream_response(self, *asked, **more):
+        raise NotImplementedError
+
+@function_tool(strict_mode=False)
+def look(at: dict) -> str:
+    return "seen"
+
+@function_tool(needs_approval=True)
+def pay() -> str:
+    return "paid"
+
+agent = Agent(name="shared", model=Obeys(), tools=[look, pay])
+"""
+
+
+def test_what_the_model_of_one_session_writes_ends_no_turn_of_another(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shared_worker.py").write_text(SHARED)
+    monkeypatch.chdir(tmp_path)
+    with (
+        hitl.Server("shared_worker:agent", port=0, store="memory", isolation="task", workers=4) as server,
+        Client(server.url) as client,
+    ):
+        waiting = client.ask(client.create_session().session_id, "pay {}")
+        assert waiting.status == "interrupted"
+        for value in ("[" * 130 + "]" * 130, "1" * 400):
+            said = client.ask(client.create_session().session_id, f'look {{"at": {{"x": {value}}}}}')
+            assert (said.status, said.error_code) == ("idle", None), said.error
+        client.approve(waiting.interrupts[0].interrupt_id)
+        done = client.get_session(waiting.session_id, wait=True)
+        assert (done.status, done.response and done.response.content) == ("idle", "done")
