@@ -116,7 +116,8 @@ def read_allowed_decisions(value: Any) -> tuple[DecisionKind, ...]:
 
 
 def read_approvers(value: Any) -> tuple[str, ...]:
-    """Names of keys and `group:<name>`, each once; `ValueError` for what no key and no group can be named."""
+    """Names of keys and `group:<name>`, each once, none for None; `ValueError` for what no key and no group can be
+    named, and for a list that is there and empty: it would mean everybody."""
     if value is None:
         return ()
     if isinstance(value, str):
@@ -129,6 +130,8 @@ def read_approvers(value: Any) -> tuple[str, ...]:
             raise ValueError(
                 f"approvers takes names of keys, or group:<name>, of a-z, 0-9, '.', '-' and '_'; got {name!r}"
             )
+    if not names:
+        raise ValueError("approvers names nobody\n\nhint: leave it out where whoever may answer is asked")
     if len(names) > _MAX_APPROVERS:
         raise ValueError(f"approvers takes at most {_MAX_APPROVERS} names, got {len(names)}")
     return tuple(dict.fromkeys(names))

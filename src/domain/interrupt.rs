@@ -348,14 +348,19 @@ impl Interrupt {
         GrantScope::of(&self.kind, &self.payload, self.agent.as_deref(), self.tool_source.as_deref())
     }
 
-    /// Whether it is an approval of the tool, of the same agent, that `ask` asks something else about. What lets
-    /// something run and does not say what may be about every tool.
-    pub fn is_about_the_tool_of(&self, ask: &Ask) -> bool {
+    /// Whether it is an approval of a tool of the name that `ask` asks something else about. What lets something run and does
+    /// not say what may be about every tool.
+    pub fn is_about_the_name_of(&self, ask: &Ask) -> bool {
         let is_about = match self.payload.get("tool_name") {
             Some(tool) => Some(tool) == ask.payload.get("tool_name"),
             None => self.lets_run,
         };
-        is_about && (self.lets_run || self.scope().is_some()) && self.agent == ask.agent
+        is_about && (self.lets_run || self.scope().is_some())
+    }
+
+    /// The same, of the tool of the same agent.
+    pub fn is_about_the_tool_of(&self, ask: &Ask) -> bool {
+        self.is_about_the_name_of(ask) && self.agent == ask.agent
     }
 
     /// The same, of the very call.

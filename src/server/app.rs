@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 use bytes::Bytes;
-use tokio::sync::AcquireError;
+use tokio::sync::{AcquireError, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::auth::Gate;
@@ -41,6 +41,8 @@ pub struct App {
     pub answers: Arc<Budget<Asking>>,
     /// Places to make a long answer in: what was read for it and what is written are in memory together, and count only then.
     pub making: AnswerPlaces<Asking>,
+    /// A search goes when no other does: of each client one waits for that, and the rest behind it.
+    searching: AnswerPlaces<Asking>,
     /// By which names.
     pub hosts: Hosts,
     /// Counts and durations of requests.
@@ -108,6 +110,10 @@ pub const MAKING: usize = 8;
 /// How much larger than its value the body of an answer may be.
 const ENVELOPE: usize = 64 * 1024;
 
+fn closed(closed: AcquireError) -> ServerError {
+    crate::domain::Error::Internal(closed.to_string()).into()
+}
+
 /// How long the body of an answer to an interrupt may be, whatever others may.
 fn longest_answer(engine: &Engine) -> usize {
     engine.settings().max_value.saturating_add(ENVELOPE)
@@ -116,8 +122,9 @@ fn longest_answer(engine: &Engine) -> usize {
 impl App {
     /// An app for a server that listens on `bound`.
     pub fn new(engine: Arc<Engine>, settings: HttpSettings, bound: SocketAddr, documented: Documented) -> Arc<Self> {
-        let longest = settings.max_body.max(longest_answer(&engine));
-        let bodies = longest.saturating_mul(BODIES).max(LEAST_BODIES);
+        // One client has half of them.
+        let answers = longest_answer(&engine).saturating_mul(2);
+        let bodies = settings.max_body.saturating_mul(BODIES).max(LEAST_BODIES).max(answers);
         Arc::new(Self {
             gate: Gate::new(&settings),
             rates: settings.rate_limit.map(|rate| Buckets::new(rate.max(1.0), rate)),
@@ -126,6 +133,7 @@ impl App {
             bodies: Budget::new(bodies),
             answers: Budget::new(bodies.saturating_mul(ANSWERS)),
             making: AnswerPlaces::new(MAKING, MAKING / 2),
+            searching: AnswerPlaces::new(Semaphore::MAX_PERMITS, 1),
             hosts: Hosts::new(bound, &settings.allowed_hosts),
             telemetry: Telemetry::new(documented.paths.iter().map(String::as_str)),
             stopping: CancellationToken::new(),
@@ -149,8 +157,15 @@ impl App {
     /// # Errors
     /// An internal error once they are closed, which nobody does.
     pub async fn place_to_make(&self, asking: Asking) -> Result<AnswerPlace, ServerError> {
-        let closed = |closed: AcquireError| crate::domain::Error::Internal(closed.to_string()).into();
         self.making.take(asking).await.map_err(closed)
+    }
+
+    /// A place to search in, where it is one, once no other search of this client goes on.
+    ///
+    /// # Errors
+    /// Those of [`App::place_to_make`].
+    pub async fn place_to_search(&self, asking: Asking, is_search: bool) -> Result<Option<AnswerPlace>, ServerError> {
+        if is_search { self.searching.take(asking).await.map(Some).map_err(closed) } else { Ok(None) }
     }
 
     /// How bodies may be.

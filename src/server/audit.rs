@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
-use super::app::{App, Shared};
+use super::app::{App, Asking, Shared};
 use super::error::ServerError;
 use super::params::Query;
 use super::problems::problems;
@@ -49,7 +49,7 @@ const ACTIONS: &str = "asked, seen, claimed, released, snoozed, decided, expired
         Problems,
     )
 )]
-async fn list_audit(State(app): Shared, mut query: Query) -> Result<Response, ServerError> {
+async fn list_audit(State(app): Shared, asking: Asking, mut query: Query) -> Result<Response, ServerError> {
     query.only(&FILTERS);
     let wanted = AuditQuery {
         session_id: query.session_id("session_id"),
@@ -61,6 +61,7 @@ async fn list_audit(State(app): Shared, mut query: Query) -> Result<Response, Se
         cursor: query.cursor(),
     };
     query.check()?;
+    let _place = app.place_to_search(asking, wanted.is_search()).await?;
     let page = app.engine.audit(wanted).await?;
     Ok((query.link("/audit", page.next), Json(page.items)).into_response())
 }

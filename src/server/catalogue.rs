@@ -256,7 +256,8 @@ causes! {
     TOO_MUCH_AT_ONCE SERVICE_UNAVAILABLE retry 1 "too_much_at_once", "Too many bytes at once",
         "The bodies of requests that are at work, or of answers that are not taken, have <limit> bytes, as many as they may",
         "Send long bodies one after the other, and take answers before more is asked. All bodies may have 64 times \
-         `--max-body`, or what an answer of `--max-value` may have where that is more, 64 MiB at least, all answers four times that, and one client half of each.";
+         `--max-body`, 64 MiB at least and room for two answers of `--max-value`, all answers four times that, and one \
+         client half of each.";
     QUEUE_FULL SERVICE_UNAVAILABLE retry 1 "queue_full", "Queue of turns is full",
         "Too many turns are waiting for a worker; try again later",
         "Try again after `Retry-After` seconds; raise `--workers` or `--queue` where it happens often.";

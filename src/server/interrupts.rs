@@ -73,7 +73,10 @@ async fn list_interrupts(State(app): Shared, asking: Asking, mut query: Query) -
     };
     query.check()?;
     // Searches go one at a time: those that wait would keep the places from everybody else.
-    let _place = if wanted.is_search() { None } else { Some(app.place_to_make(asking).await?) };
+    let _place = match app.place_to_search(asking.clone(), wanted.is_search()).await? {
+        Some(place) => place,
+        None => app.place_to_make(asking).await?,
+    };
     let page = app.engine.interrupts(wanted).await?;
     Ok((query.link("/interrupts", page.next), Json(page.items)).into_response())
 }

@@ -9,7 +9,7 @@ use super::error::ServerError;
 use crate::domain::error::LocSegment;
 use crate::domain::event::EventName;
 use crate::domain::message::{Attachment, ChatMessage, FunctionCall, Role, ToolCall, ToolCallKind};
-use crate::domain::policy::{Effect, Rule};
+use crate::domain::policy::{Effect, NOBODY, Rule};
 use crate::domain::webhook::Webhook;
 use crate::domain::{FieldError, FieldErrors, JsonObject};
 
@@ -271,14 +271,22 @@ impl Reading {
             effect: effect.unwrap_or(Effect::Ask),
             tool: self.required_text(at, &mut members, "tool"),
             agent: self.optional_text(at, &mut members, "agent"),
-            when: self.optional_text(at, &mut members, "when"),
+            // A condition that is null is one that somebody has lost: without it the rule is for every call.
+            when: members.swap_remove("when").map(|when| self.text(At::Member(&at, "when"), when)),
             reason: self.optional_text(at, &mut members, "reason"),
-            approvers: present(&mut members, "approvers")
-                .map(|approvers| self.array(At::Member(&at, "approvers"), approvers, Self::text))
-                .unwrap_or_default(),
+            approvers: self.approvers(at, &mut members),
         };
         self.unknown(at, &members, "name, effect, tool, agent, when, reason, approvers");
         rule
+    }
+
+    fn approvers(&mut self, at: At<'_>, members: &mut JsonObject) -> Vec<String> {
+        let Some(approvers) = members.swap_remove("approvers") else { return Vec::new() };
+        let is_empty = approvers.as_array().is_some_and(Vec::is_empty);
+        if is_empty {
+            self.wrong(At::Member(&at, "approvers"), "too_short", NOBODY);
+        }
+        self.array(At::Member(&at, "approvers"), approvers, Self::text)
     }
 
     /// A webhook.

@@ -147,7 +147,7 @@ async fn create_session_with_id(
         ListProblems,
     )
 )]
-async fn list_sessions(State(app): Shared, mut query: Query) -> Result<Response, ServerError> {
+async fn list_sessions(State(app): Shared, asking: Asking, mut query: Query) -> Result<Response, ServerError> {
     let order = query.word("order", "oldest, newest", Order::parse).unwrap_or_default();
     let mark = match order {
         Order::Oldest => "",
@@ -168,6 +168,7 @@ async fn list_sessions(State(app): Shared, mut query: Query) -> Result<Response,
         cursor: query.marked_cursor(mark),
     };
     query.check()?;
+    let _place = app.place_to_search(asking, wanted.search.is_some()).await?;
     let page = app.engine.sessions(wanted).await?;
     let summary = |titled: TitledSession| {
         let agent_name = app.engine.agent_name(&titled.session.agent);

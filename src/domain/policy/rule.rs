@@ -1,6 +1,7 @@
 //! Standing rules, as an operator or a client writes them.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
 
 /// What a rule does with the calls that it matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -55,6 +56,14 @@ pub struct Rule {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Who alone may answer where it asks: names of keys, and `group:<name>`. They take the place of the tool's.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, deserialize_with = "somebody", skip_serializing_if = "Vec::is_empty")]
     pub approvers: Vec<String>,
+}
+
+/// What is said of a list of approvers that is there and has none: taken for one that is left out it would mean everybody.
+pub const NOBODY: &str = "must name somebody; without it whoever may answer is asked";
+
+fn somebody<'de, D: Deserializer<'de>>(approvers: D) -> Result<Vec<String>, D::Error> {
+    let approvers = Vec::deserialize(approvers)?;
+    if approvers.is_empty() { Err(D::Error::custom(format_args!("approvers {NOBODY}"))) } else { Ok(approvers) }
 }

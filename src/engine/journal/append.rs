@@ -346,16 +346,20 @@ impl Writing<'_> {
 
     /// Who alone may answer, as far as no rule says otherwise. Whoever alone could let a step run is alone asked what came
     /// of it: an answer may let it run again. Of a call that nobody was asked about it is whoever the tool's last one was
-    /// for, since those may have decided about later ones too.
+    /// for, since those may have decided about later ones too. Code may ask in the name of another agent than its own: where
+    /// none was this one's, it is whoever the last one about a tool of that name was for.
     fn approvers(&self, ask: &Ask) -> Result<Vec<String>, Error> {
         if ask.kind != UNKNOWN_OUTCOME || !ask.approvers.is_empty() {
             return Ok(ask.approvers.clone());
         }
-        let asked = match self.tx.last_with_approvers(self.turn, &|asked| asked.is_about_the_call_of(ask))? {
-            Some(of_call) => Some(of_call),
-            None => self.tx.last_with_approvers(self.turn, &|asked| asked.is_about_the_tool_of(ask))?,
-        };
-        Ok(asked.map(|asked| asked.approvers).unwrap_or_default())
+        for is_about in
+            [Interrupt::is_about_the_call_of, Interrupt::is_about_the_tool_of, Interrupt::is_about_the_name_of]
+        {
+            if let Some(asked) = self.tx.last_with_approvers(self.turn, &|asked| is_about(asked, ask))? {
+                return Ok(asked.approvers);
+            }
+        }
+        Ok(Vec::new())
     }
 
     fn opening(&self, max_payload: usize) -> Opening {

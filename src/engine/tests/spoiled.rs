@@ -77,6 +77,17 @@ async fn whoever_could_let_a_step_run_is_asked_what_came_of_it() {
 }
 
 #[tokio::test]
+async fn whoever_could_let_it_run_in_the_name_of_another_agent_is_asked_what_came_of_it() {
+    let it = Spoiled::new().await;
+    let order = it.world.begin().await;
+    let Record::Ask { step, mut ask } = approval(&json!(["bob"])) else { unreachable!("it asks") };
+    ask.agent = Some("billing".to_owned());
+    it.world.append(&order, vec![Record::Ask { step, ask }]).await.unwrap();
+    let batch = it.world.append(&order, vec![unknown(identity("0#1/0#2", "interrupt"))]).await.unwrap();
+    assert_eq!(it.world.interrupt(asked(batch)[0]).await.approvers, ["bob"]);
+}
+
+#[tokio::test]
 async fn whoever_could_let_another_call_of_the_tool_run_is_not_asked_what_came_of_this_one() {
     let it = Spoiled::new().await;
     let order = it.world.begin().await;

@@ -153,13 +153,14 @@ struct Rule {
     agent: Option<String>,
     /// A CEL expression over `tool`, `args` and `agent`; the rule is for calls where it is true.
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = String, required = false)]
     when: Option<String>,
     /// Why, appended to what the model is told of a denied call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
     /// Who alone may answer where it asks: names of keys, and `group:<name>`. They take the place of the tool's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schema(required = false)]
+    #[schema(required = false, min_items = 1)]
     approvers: Vec<String>,
 }
 

@@ -174,22 +174,25 @@ def test_an_interrupt_is_listed_shown_and_approved(hitl: Run, server: FakeServer
     assert [entry["value"] for entry in run("list", "--status", "all")] == [{"approved": True}]
 
 
+DECISION = {"expected_type": "tool_approval"}
+
+
 @pytest.mark.parametrize(
-    ("arguments", "stdin", "value"),
+    ("arguments", "stdin", "sent"),
     [
-        (["reject", "ID"], "", {"approved": False}),
-        (["reject", "ID", "--reason", "no"], "", {"approved": False, "reason": "no"}),
-        (["answer", "ID", "false"], "", False),
-        (["answer", "ID", "-"], '{"hex": "#fff"}', {"hex": "#fff"}),
+        (["reject", "ID"], "", {"value": {"approved": False}, **DECISION}),
+        (["reject", "ID", "--reason", "no"], "", {"value": {"approved": False, "reason": "no"}, **DECISION}),
+        (["answer", "ID", "false"], "", {"value": False}),
+        (["answer", "ID", "-"], '{"hex": "#fff"}', {"value": {"hex": "#fff"}}),
     ],
 )
 def test_answers_are_sent_as_they_are(
-    hitl: Run, server: FakeServer, interrupt_id: str, arguments: list[str], stdin: str, value: Any
+    hitl: Run, server: FakeServer, interrupt_id: str, arguments: list[str], stdin: str, sent: Any
 ) -> None:
     arguments = [interrupt_id if argument == "ID" else argument for argument in arguments]
     finished = hitl("interrupts", *arguments, stdin=stdin, HITL_URL=server.url)
     assert finished.returncode == 0, finished.stderr
-    assert server.sent("POST", "/resume")[0].body == {"value": value}
+    assert server.sent("POST", "/resume")[0].body == sent
 
 
 @pytest.mark.parametrize("value", ["yes", "NaN", "{"])

@@ -185,10 +185,8 @@ async def settled_or_gone(url: str, session: str) -> int:
 
 def test_served_agents_are_told_apart_by_where_they_are_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FOLDER", str(tmp_path))
-    key = tmp_path / "state.key"
-    key.write_text(KEY)
     away = "tests.python.support.away_agent"
-    serve: dict[str, Any] = {"state_key": str(key), "allow_import": True, "environment": {"FOLDER": str(tmp_path)}}
+    serve: dict[str, Any] = {"state_key": KEY, "allow_import": True, "environment": {"FOLDER": str(tmp_path)}}
     with Served(f"{away}:agent", **serve) as server:
         session = server.api.create()
         server.api.send(session, "go")
