@@ -176,8 +176,8 @@ class UnreadableJournal(HitlError):
 
 
 class ModelUnavailable(HitlError):
-    """A model, or a step with ``retries=``, was away in every try. Code of the agent never sees it: the turn is
-    suspended, and a retry goes on with one more round of tries."""
+    """A model, a step with ``retries=``, or an MCP server was away in every try. Code of the agent never sees it: the
+    turn is suspended, and a retry goes on with one more round of tries."""
 
     code = "model_unavailable"
 

@@ -204,11 +204,15 @@ def changed_call(call: ToolCall, shown: ToolCallRequest, request: Any) -> ToolCa
 
 def check_names(tools: Iterable[Tool[..., Any]]) -> None:
     """`ValueError` where two tools of an agent share a name."""
-    seen: set[str] = set()
+    seen: dict[str, Tool[..., Any]] = {}
     for tool in tools:
         if tool.name in seen:
-            raise ValueError(f"two tools are called {tool.name!r}\n\nhint: rename one with tool(..., name=...)")
-        seen.add(tool.name)
+            sources = [each.source.rpartition(":")[0] for each in (seen[tool.name], tool) if each.source is not None]
+            hint = "rename one with tool(..., name=...)"
+            if sources:
+                hint = f"MCPTools(..., prefix='docs_') renames those of a server, here {' and '.join(sources)}"
+            raise ValueError(f"two tools are called {tool.name!r}\n\nhint: {hint}")
+        seen[tool.name] = tool
 
 
 def own_ids(message: ChatMessage) -> tuple[ChatMessage, dict[str, str]]:

@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 import hashlib
 import logging
+import os
 import re
 import shlex
 import sys
@@ -24,7 +25,9 @@ from hitl.attachments import Attachment, base64_bytes, described
 from hitl.errors import HitlError
 from hitl.tools.context import ApprovalCallback, ApprovalPolicy
 from hitl.tools.definition import Tool
+from hitl.tools.mcp_options import check_approval, check_kinds, check_prefix, check_timeout
 from hitl.tools.schema import SchemaParameters
+from hitl.turn import retrying
 from hitl.turn.stopwatch import took_longer
 
 if TYPE_CHECKING:
@@ -37,6 +40,7 @@ logger = logging.getLogger("hitl.mcp")
 Approval = bool | ApprovalPolicy
 _CONNECTION_CLOSED = -32000
 _REQUEST_TIMED_OUT = -32001
+_LONGEST_NAME = 64
 _MOST_PAGES = 1000
 """Of a server's list of tools. One that never ends would take all memory, and the turn with it."""
 
@@ -64,8 +68,9 @@ class MCPTools:
         *,
         url: str | None = None,
         name: str | None = None,
+        prefix: str = "",
         env: Mapping[str, str] | None = None,
-        cwd: str | None = None,
+        cwd: str | os.PathLike[str] | None = None,
         headers: Mapping[str, str] | None = None,
         timeout: float | None = None,
         requires_approval: Approval | Mapping[str, Approval] = False,
@@ -76,21 +81,26 @@ class MCPTools:
             command: How to start a server that speaks over stdin and stdout: `"uvx some-server --flag"` or a list.
             url: Where a server is that speaks streamable HTTP; exactly one of the two.
             name: What errors and the journal call the server (default: the command or the host).
+            prefix: What the names of its tools begin with, for the model, rules and everybody else, so that servers may
+                have tools of one name: `"docs_"`.
             env: Environment variables of a started server, beside a safe few such as `PATH` and `HOME`.
-            cwd: Its working directory.
-            headers: HTTP headers for `url`, `Authorization` say.
+            cwd: Its working directory. Both are for a `command`.
+            headers: HTTP headers, `Authorization` say. For a `url`.
             timeout: Seconds for each call; after them the model is told that it may still take effect.
-            requires_approval: As for `tool`, for all tools; or a dict by tool name, where a name that the server
-                does not have is an error, and tools that are not named need no approval.
+            requires_approval: As for `tool`, for all tools; or a dict by the server's names of them, without the
+                `prefix`, where a name that it does not have is an error, and tools that are not named need no approval.
             on_approval: As for `tool`, for all tools: decides in code about calls that need approval.
 
         Raises:
-            TypeError: For both of `command` and `url`, or none, and for an option of the wrong type.
-            ValueError: For an empty command.
+            TypeError: For both of `command` and `url`, or none, and for an option of the other one or of the wrong type.
+            ValueError: For an empty command, and for a prefix or a timeout that cannot be.
             MCPServerError: Where the `mcp` package is not installed.
         """
         if (command is None) == (url is None):
             raise TypeError("MCPTools takes a command or a url, one of them")
+        check_kinds(command, url, name, env, cwd, headers)
+        check_prefix(prefix)
+        check_timeout(timeout)
         if on_approval is not None and not callable(on_approval):
             raise TypeError(
                 f"MCPTools: on_approval must be a callable (ApprovalRequest) -> Decision | None, got {on_approval!r}"
@@ -100,16 +110,17 @@ class MCPTools:
             raise ValueError("MCPTools: the command is empty")
         if isinstance(requires_approval, Mapping):
             for key, value in requires_approval.items():
-                _check_approval(f"requires_approval[{key!r}]", value)
+                check_approval(f"requires_approval[{key!r}]", value)
             requires_approval = dict(requires_approval)
         else:
-            _check_approval("requires_approval", requires_approval)
+            check_approval("requires_approval", requires_approval)
         if find_spec("mcp") is None:
             raise MCPServerError("MCPTools needs the mcp package\n\nhint: pip install 'hitl-runtime[mcp]'")
         self._url = url
         self.name = name or _default_name(self._command, url)
+        self._prefix = prefix
         self._env = dict(env) if env is not None else None
-        self._cwd = cwd
+        self._cwd = None if cwd is None else os.fspath(cwd)
         self._headers = dict(headers or {})
         self._timeout = timeout
         self._approval = requires_approval
@@ -140,8 +151,10 @@ class MCPTools:
                 await connection.close()
 
     async def list_tools(self, turn: Turn) -> list[Tool[..., Any]]:
-        """The server's tools, as a journaled step; raises `MCPServerError`."""
-        listed = await turn.run_step("mcp", f"{self.name}.list_tools", lambda: self._list(turn))
+        """The server's tools, as a journaled step; raises `MCPServerError`. A server that is away is asked again as a
+        model is, and then the turn is suspended."""
+        name = f"{self.name}.list_tools"
+        listed = await retrying.run(turn, _RETRIES, "mcp", name, lambda: self._list(turn))
         if isinstance(self._approval, dict):
             unknown = sorted(self._approval.keys() - {item["name"] for item in listed})
             if unknown:
@@ -150,7 +163,8 @@ class MCPTools:
                     f"requires_approval of {self!r} names {', '.join(unknown)}, which the server does not have "
                     f"(it has: {has}); a gate with a typing error guards nothing"
                 )
-        return [self._make_tool(turn, item) for item in listed]
+        names = _shown_names(self._prefix, [item["name"] for item in listed])
+        return [self._make_tool(turn, item, shown) for item, shown in zip(listed, names, strict=True)]
 
     async def _list(self, turn: Turn) -> list[dict[str, Any]]:
         async def ask(client: Client) -> list[dict[str, Any]]:
@@ -169,7 +183,7 @@ class MCPTools:
         listed: list[dict[str, Any]] = await self._connection(turn).use(ask)
         return listed
 
-    def _make_tool(self, turn: Turn, about: Mapping[str, Any]) -> Tool[..., Any]:
+    def _make_tool(self, turn: Turn, about: Mapping[str, Any], shown: str) -> Tool[..., Any]:
         name = about["name"]
 
         async def call(**arguments: Any) -> Any:
@@ -187,8 +201,6 @@ class MCPTools:
             return await self._connection(turn).use(ask)
 
         approval = self._approval.get(name, False) if isinstance(self._approval, dict) else self._approval
-        # Providers take fewer characters in a name than MCP does.
-        shown = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:64]
         # The server's schema is not ours to judge: one that does not compile fails its own calls only.
         parameters = SchemaParameters(about["schema"], trusted=True)
         made = Tool.with_parameters(
@@ -385,15 +397,24 @@ def _name_of(uri: str) -> str | None:
     return unquote((parts.path.rstrip("/") or parts.netloc).rpartition("/")[2]) or None
 
 
-def _check_approval(option: str, value: object) -> None:
-    if not isinstance(value, bool) and not callable(value):
-        raise TypeError(f"MCPTools: {option} must be a bool or a callable (ctx, args) -> bool, got {value!r}")
+def _shown_names(prefix: str, names: Sequence[str]) -> list[str]:
+    """What the tools of a server are called, in order. Providers take fewer characters in a name than MCP does: where
+    two become one that way, those that were changed say by a hash which they are."""
+    shown = [re.sub(r"[^A-Za-z0-9_-]", "_", prefix + name)[:_LONGEST_NAME] for name in names]
+    return [
+        made if shown.count(made) == 1 or made == prefix + name else f"{made[: _LONGEST_NAME - 7]}_{_hash(name)[:6]}"
+        for made, name in zip(shown, names, strict=True)
+    ]
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _source(name: str, command: list[str], url: str | None) -> str:
     """Tells servers apart that share a name; a hash, since commands and URLs carry secrets."""
     where = "\0".join(command) if url is None else url
-    return f"mcp:{name}:{hashlib.sha256(where.encode()).hexdigest()[:16]}"
+    return f"mcp:{name}:{_hash(where)[:16]}"
 
 
 def _default_name(command: list[str], url: str | None) -> str:
@@ -413,6 +434,22 @@ def _is_of_transport(error: BaseException) -> bool:
         return False
     broken = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream, httpx2.TransportError)
     return isinstance(error, (OSError, EOFError, *broken))
+
+
+def _may_pass(error: Exception) -> bool | float:
+    """Whether a server that could not be asked for its tools may be there later, as a model: not one that cannot be
+    started, or that refuses."""
+    from mcp import MCPError
+
+    cause = error.__cause__
+    while isinstance(cause, BaseExceptionGroup):
+        cause = cause.exceptions[0]
+    if isinstance(cause, MCPError):
+        return cause.code == _CONNECTION_CLOSED
+    return isinstance(cause, Exception) and retrying.is_transient(cause)
+
+
+_RETRIES = retrying.Retries(2, "suspend", _may_pass)
 
 
 def _reason(error: BaseException) -> str:

@@ -17,9 +17,10 @@ import pytest
 from mcp import MCPError
 from mcp.types import CallToolResult, ListToolsResult
 
+import hitl
 from hitl import ApprovalRequest, Attachment, Decision, MCPTools, ReActAgent, tool
 from hitl.testing import ScriptedChatClient
-from hitl.tools.mcp import MCPServerError, _Connection, read_result
+from hitl.tools.mcp import MCPServerError, _Connection, _may_pass, _shown_names, read_result
 from tests.python.support.local import LocalResult, run_locally
 from tests.python.support.mcp_over_http import mcp_over_http
 
@@ -286,6 +287,52 @@ async def test_a_server_that_refuses_or_does_not_exist_fails_the_turn_by_name(ur
         await run(MCPTools("no-such-program --flag"))
 
 
+async def test_a_server_that_is_away_is_asked_again_and_then_suspends_the_turn() -> None:
+    """As a model that is away: a retry goes on where the turn stood."""
+    asked: list[str] = []
+
+    class Shelf:
+        async def list_tools(self, cursor: str | None = None) -> ListToolsResult:
+            return ListToolsResult(tools=[])
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Any]:
+        asked.append("")
+        if len(asked) < 6:
+            raise ExceptionGroup("", [ConnectionRefusedError("nobody listens")])
+        yield Shelf()
+
+    source = MCPTools(COMMAND, name="shelf")
+    source._open = opened  # type: ignore[method-assign]
+    agent = ReActAgent(client=ScriptedChatClient([{"content": "done"}]), tools=[source])
+    away = await hitl.run(agent, "go")
+    assert (away.status, away.error_code, len(asked)) == ("error", "model_unavailable", 3)
+    assert away.error is not None
+    assert away.error.startswith("ModelUnavailable: mcp 'shelf.list_tools' was tried 3 times, last: MCPServerError: ")
+    assert away.state is not None
+    assert (await hitl.run(agent, away.state)).output == "done"
+    assert len(asked) == 6
+
+
+@pytest.mark.parametrize(
+    ("cause", "passes"),
+    [
+        (ConnectionRefusedError(), True),
+        (ExceptionGroup("", [ExceptionGroup("", [httpx2.ConnectError("refused")])]), True),
+        (MCPError(-32000, "Connection closed"), True),
+        (MCPError(-32601, "Method not found"), False),
+        (FileNotFoundError("no-such-program"), False),
+        (PermissionError("no program"), False),
+        (None, False),
+    ],
+    ids=repr,
+)
+def test_what_may_pass_of_a_server(cause: Exception | None, passes: bool) -> None:
+    error = MCPServerError("away")
+    error.__cause__ = cause
+    assert _may_pass(error) is passes
+
+
 # -- approvals -------------------------------------------------------------------------------------------------------
 
 
@@ -380,8 +427,29 @@ async def test_a_tool_of_the_agent_s_own_with_a_server_s_name_is_an_error(url: s
     @tool
     async def write(line: str) -> None: ...
 
-    with pytest.raises(ValueError, match="two tools are called 'write'"):
-        await run(over_http(url), more=[write])
+    with pytest.raises(ValueError, match="two tools are called 'write'") as raised:
+        await run(over_http(url, name="shelf"), more=[write])
+    assert str(raised.value).endswith("MCPTools(..., prefix='docs_') renames those of a server, here mcp:shelf")
+    _, told, _ = await run(over_http(url, prefix="docs_"), [("docs_write", {"line": "both"})], more=[write])
+    assert told[0].startswith("wrote ")
+
+
+async def test_a_prefix_is_part_of_the_name_for_the_model_and_for_gates_but_not_for_the_server(url: str) -> None:
+    sources = [over_http(url, prefix=prefix, requires_approval={"write": True}) for prefix in ("a_", "b-")]
+    calls = [("a_write", {"line": "never"}), ("b-read_all", {})]
+    result, told, client = await run(sources[0], calls, more=sources[1:], answers=lambda asked: {"type": "reject"})
+    shown = [item["function"]["name"] for item in client.requests[0]["tools"]]
+    assert shown[:2] == ["a_write", "a_read_all"]
+    assert shown[7:9] == ["b-write", "b-read_all"]
+    assert [asked["payload"]["tool_name"] for asked in result.requests] == ["a_write"]
+    assert "never" not in told[1].split("\n")
+
+
+def test_names_of_one_server_that_become_one_are_told_apart_by_what_they_were() -> None:
+    names = ["a.b", "a_b", "a/b", "c.d", "x" * 70, "x" * 71]
+    shown = _shown_names("", names)
+    assert shown == ["a_b_2e7336", "a_b", "a_b_c14cdd", "c_d", "x" * 57 + "_c71bd1", "x" * 57 + "_87a1e4"]
+    assert [_shown_names("", names[::-1])[::-1], _shown_names("docs_", ["a.b", "a_b"])[1]] == [shown, "docs_a_b"]
 
 
 @pytest.mark.parametrize(
@@ -393,6 +461,23 @@ async def test_a_tool_of_the_agent_s_own_with_a_server_s_name_is_an_error(url: s
         ({"command": "x", "requires_approval": "yes"}, TypeError, "requires_approval must be a bool or a callable"),
         ({"command": "x", "requires_approval": {"w": 1}}, TypeError, r"requires_approval\['w'\]"),
         ({"command": "x", "on_approval": True}, TypeError, "on_approval must be a callable"),
+        ({"command": "x", "headers": {"A": "b"}}, TypeError, "headers are for a url"),
+        ({"url": "http://x", "env": {"A": "b"}}, TypeError, "env is for a command"),
+        ({"url": "http://x", "cwd": "/"}, TypeError, "cwd is for a command"),
+        ({"command": "x", "env": ["A=secret"]}, TypeError, "env must be a dict of str, got list$"),
+        ({"command": "x", "env": {"A": 1}}, TypeError, "env must be a dict of str, got int for 'A'"),
+        ({"url": "http://x", "headers": {"A": b"secret"}}, TypeError, "got bytes for 'A'"),
+        ({"command": "x", "cwd": 1}, TypeError, "cwd must be a str or a Path, got 1"),
+        ({"command": [1]}, TypeError, r"command must be a str or a list of them, got \[1\]"),
+        ({"command": 1}, TypeError, "command must be a str or a list of them, got 1"),
+        ({"url": 1}, TypeError, "url must be a str, got 1"),
+        ({"command": "x", "name": 1}, TypeError, "name must be a str, got 1"),
+        ({"command": "x", "timeout": "30"}, TypeError, "timeout is a number of seconds or None, got '30'"),
+        ({"command": "x", "timeout": True}, TypeError, "timeout is a number of seconds or None, got True"),
+        ({"command": "x", "timeout": -5}, ValueError, "timeout must be more than 0 seconds, got -5"),
+        ({"command": "x", "timeout": float("nan")}, ValueError, "timeout must be more than 0 seconds, got nan"),
+        ({"command": "x", "prefix": 1}, TypeError, "prefix must be a str, got 1"),
+        ({"command": "x", "prefix": "docs."}, ValueError, "prefix takes letters, digits, _ and -, 32 at most"),
     ],
 )
 def test_a_wrong_option_is_refused(options: dict[str, Any], error: type[Exception], complaint: str) -> None:
