@@ -430,6 +430,10 @@ _OF_THE_COMMAND_LINE = {
 """Options of `hitl serve` that are named otherwise here, and how."""
 
 
+_OF_PROCESSES = ("isolation", "start_timeout", "worker_timeout")
+"""Options that say nothing of a live agent, whose turns are tasks of this process."""
+
+
 def options_of(taker: str, agent: Any, given: Mapping[str, Any]) -> ServeOptions:
     """The options that `taker` was given as keywords; `TypeError` names one that there is not, and what is like it."""
     known = [field.name for field in fields(ServeOptions) if field.name != "agent"]
@@ -440,6 +444,13 @@ def options_of(taker: str, agent: Any, given: Mapping[str, Any]) -> ServeOptions
 
             near = _OF_THE_COMMAND_LINE.get(name) or " or ".join(get_close_matches(name, known))
             raise TypeError(f"{taker} has no option {name!r}" + (f"\n\nhint: did you mean {near}?" if near else ""))
+    for name in () if isinstance(agent, str) else _OF_PROCESSES:
+        if name in given and (name, given[name]) != ("isolation", "task"):
+            raise InvalidOption(
+                _flag(name),
+                "is for processes that import the agent, and a live agent runs its turns in this one",
+                "leave it out, or name the agent as MODULE:ATTR",
+            )
     return ServeOptions(agent=agent, **given)
 
 

@@ -92,7 +92,7 @@ class MCPTools:
             on_approval: As for `tool`, for all tools: decides in code about calls that need approval.
 
         Raises:
-            TypeError: For both of `command` and `url`, or none, and for an option of the other one or of the wrong type.
+            TypeError: For both of `command` and `url`, or none, and for an option of the other one or of a wrong type.
             ValueError: For an empty command, and for a prefix or a timeout that cannot be.
             MCPServerError: Where the `mcp` package is not installed.
         """

@@ -125,6 +125,19 @@ def test_an_option_that_there_is_not_is_named_with_what_is_meant(name: str, hint
     assert str(refused.value).endswith(f"hint: {hint}")
 
 
+@pytest.mark.parametrize("given", [{"isolation": "process"}, {"start_timeout": 5}, {"worker_timeout": 30.0}], ids=str)
+def test_what_is_about_processes_is_refused_for_a_live_agent(given: dict[str, Any]) -> None:
+    (name,) = given
+    with pytest.raises(InvalidOption, match="a live agent runs its turns in this one") as refused:
+        options_of("Server()", object(), given)
+    assert refused.value.option == "--" + name.replace("_", "-")
+    assert options_of("Server()", "m:a", given) == ServeOptions(agent="m:a", **given)
+
+
+def test_turns_of_a_live_agent_are_tasks_which_may_be_said() -> None:
+    assert options_of("Server()", object(), {"isolation": "task"}).isolation == "task"
+
+
 @pytest.mark.parametrize("key", ["sixteen letters. ", " sixteen letters."])
 def test_a_key_that_no_request_can_bring_is_refused(key: str) -> None:
     with pytest.raises(InvalidOption, match="has a space at an end"):
