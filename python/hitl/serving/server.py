@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import signal
@@ -152,12 +153,14 @@ class Server:
     def stop(self, timeout: float | None = None) -> None:
         """Park what waits, let turns at work finish for at most `timeout` seconds (default: `shutdown_timeout`), close.
 
-        What is still at work then goes on when a server is started on the same store.
+        What is still at work then goes on when a server is started on the same store. Less than 0 is 0: the deadline
+        that it was counted from has passed. `TypeError` or `ValueError` for what is no time, and the server goes on.
         """
+        patience = self._patience(timeout)
         core, self._core = self._core, None
         try:
             if core is not None:
-                core.stop(self._patience(timeout))
+                core.stop(patience)
         finally:
             self._end_worker()
 
@@ -252,7 +255,13 @@ class Server:
             worker.stop()
 
     def _patience(self, timeout: float | None) -> float:
-        return self.options.shutdown_timeout if timeout is None else timeout
+        if timeout is None:
+            return self.options.shutdown_timeout
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float):
+            raise TypeError(f"stop(): timeout is a number of seconds or None, got {timeout!r}")
+        if math.isnan(timeout):
+            raise ValueError("stop(): timeout is a number of seconds or None, got nan")
+        return max(0.0, float(timeout))
 
 
 @overload
