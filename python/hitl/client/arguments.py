@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from datetime import datetime
 from numbers import Real
 from typing import Any
 from urllib.parse import quote
@@ -46,6 +47,19 @@ def seconds(name: str, given: object) -> float:
     if math.isnan(number) or number < 0:
         raise ValueError(f"{name} is a number of seconds of 0 or more, got {given}")
     return number
+
+
+def moment(name: str, given: object) -> str | None:
+    """A moment as text. The time of a clock is one only where it is said whose clock."""
+    if given is None or isinstance(given, str):
+        return given
+    if not isinstance(given, datetime):
+        raise TypeError(f"{name} is a datetime or a str, got {given!r}")
+    if given.utcoffset() is None:
+        raise ValueError(
+            f"{name} is a datetime without a time zone: {given.isoformat()}\n\nhint: datetime.now(UTC), or .astimezone()"
+        )
+    return given.isoformat()
 
 
 def tool_arguments(given: object) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from typing import Any, Generic, Literal, TypeVar, cast
 
 import httpx2
 
-from hitl.client.arguments import flag, header, listed, member, members, path_part, seconds, tool_arguments
+from hitl.client.arguments import flag, header, listed, member, members, moment, path_part, seconds, tool_arguments
 from hitl.client.health import Health
 from hitl.client.models import (
     Accepted,
@@ -156,10 +156,13 @@ def list_sessions(
 def get_session(session_id: str, *, wait: bool = False, timeout: float | None = None) -> Call[Session]:
     """The session now, or with `wait` when it stops running.
 
-    timeout: seconds; after them the session comes back as it is, still `running`. None waits as long as it takes.
+    timeout: seconds, with `wait` alone; after them the session comes back as it is, still `running`. None waits as long
+        as it takes.
     """
     if timeout is not None:
         seconds("timeout", timeout)
+        if wait is False:
+            raise ValueError("timeout is how long get_session(wait=True) waits\n\nhint: wait=True, or no timeout")
     query: dict[str, object] = {"wait": "true", "timeout": timeout} if flag("wait", wait) else {}
     return Call("GET", session_path(session_id), _read_session, query=query, patience=timeout if wait else 0.0)
 
@@ -253,16 +256,16 @@ def list_interrupts(
 ) -> Call[Page[Interrupt]]:
     """Interrupts of all sessions, newest first, narrowed by what is given.
 
+    created_after: a datetime with a time zone, or such a time as text.
     q: what they say, whatever the case: in a value of the payload, in the message, or in the agent's name.
     """
-    after = created_after.isoformat() if isinstance(created_after, datetime) else created_after
     query = {
         "status": status,
         "type": type,
         "tool": tool,
         "session_id": session_id,
         "agent": agent,
-        "created_after": after,
+        "created_after": moment("created_after", created_after),
         "q": q,
         "snoozed": None if snoozed is None else str(flag("snoozed", snoozed)).lower(),
         "claimed_by": claimed_by,
@@ -407,7 +410,7 @@ def list_audit(
         "interrupt_id": interrupt_id,
         "actor": actor,
         "action": action,
-        "after": after.isoformat() if isinstance(after, datetime) else after,
+        "after": moment("after", after),
         "limit": limit,
         "cursor": cursor,
     }

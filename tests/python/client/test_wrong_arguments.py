@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from datetime import datetime
 from fractions import Fraction
 from typing import Any
 from uuid import UUID
@@ -18,6 +19,7 @@ from tests.python.client.fake_server import FakeServer
 Connect = Callable[..., Any]
 Mistake = Callable[[Any], Any]
 
+OF_NO_CLOCK = datetime.fromisoformat("2030-01-02T03:00:00")
 ID = "01a22840-7d7c-7792-b057-23a603f119c2"
 
 MISTAKES: dict[str, tuple[Mistake, str]] = {
@@ -51,6 +53,22 @@ MISTAKES: dict[str, tuple[Mistake, str]] = {
     "one group": (lambda it: it.create_key("ada", ["read"], "finance"), "groups is a list, got 'finance'"),
     "one scope": (lambda it: it.create_key("ada", "read"), "scopes is a list, got 'read'"),
     "a time-out as text": (lambda it: it.wait(ID, "5"), "timeout is a number of seconds, got '5'"),
+    "a time-out of nothing": (
+        lambda it: it.get_session(ID, timeout=30),
+        "timeout is how long get_session(wait=True) waits\n\nhint: wait=True, or no timeout",
+    ),
+    "a time of no clock": (
+        lambda it: it.list_interrupts(created_after=OF_NO_CLOCK),
+        "created_after is a datetime without a time zone: 2030-01-02T03:00:00\n\nhint: datetime.now(UTC), or .astime",
+    ),
+    "a time of no clock in the audit": (
+        lambda it: it.list_audit(after=OF_NO_CLOCK),
+        "after is a datetime without a time zone: 2030-01-02T03:00:00",
+    ),
+    "a day for a time": (
+        lambda it: it.list_audit(after=OF_NO_CLOCK.date()),
+        "after is a datetime or a str, got datetime",
+    ),
     "a time-out in the past": (
         lambda it: it.wait(ID, -1),
         "timeout is a number of seconds of 0 or more, got -1",
