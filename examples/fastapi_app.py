@@ -20,7 +20,7 @@ import os
 import sqlite3
 from collections import defaultdict
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -66,7 +66,7 @@ class Office:
             self._note(name, await hitl.run(agent, content, store=self.store, session=name))
 
     async def answer(self, name: str, interrupt_id: str, value: Any) -> None:
-        """Answer one question and go on. Raises `UnknownInterrupt` where it is not open, and `InvalidAnswer`."""
+        """Answer one question and go on. Raises one of `NOT_OPEN` where it is not open, and `InvalidAnswer`."""
         async with self._locks[name]:
             if (state := await self.state(name)) is None:
                 raise hitl.UnknownInterrupt(f"nothing waits in {name}")
@@ -112,6 +112,16 @@ app = FastAPI(lifespan=lifespan)
 TheOffice = Annotated[Office, Depends(office_of)]
 Text = Annotated[str, Form()]
 
+NOT_OPEN = (
+    hitl.UnknownInterrupt,
+    hitl.NothingPending,
+    hitl.AlreadyResolved,
+    hitl.AlreadyResumed,
+    hitl.InterruptExpired,
+    hitl.InterruptCancelled,
+)
+"""What an answer to a question that is not open raises, and a run that somebody else has taken up."""
+
 
 @app.get("/")
 async def page(office: TheOffice) -> HTMLResponse:
@@ -147,8 +157,8 @@ async def answer(request: Request, office: TheOffice, conversation: Text, interr
         value = {"answers": {name: text for name, text in given.items() if name not in ("conversation", "interrupt")}}
     try:
         await office.answer(conversation, interrupt, value)
-    except (hitl.UnknownInterrupt, hitl.AlreadyResolved, hitl.InterruptExpired):
-        raise HTTPException(409, "this question is not open any more: somebody was faster") from None
+    except NOT_OPEN:
+        raise HTTPException(409, "this question is not open any more: it was answered, or its time is over") from None
     except hitl.InvalidAnswer as error:
         raise HTTPException(422, str(error)) from None
     return RedirectResponse("/", 303)
@@ -157,7 +167,8 @@ async def answer(request: Request, office: TheOffice, conversation: Text, interr
 @app.post("/retries")
 async def retry(office: TheOffice, conversation: Text) -> RedirectResponse:
     """Go on with a turn that failed."""
-    await office.go_on(conversation)
+    with suppress(hitl.AlreadyResumed):  # somebody else said so too
+        await office.go_on(conversation)
     return RedirectResponse("/", 303)
 
 

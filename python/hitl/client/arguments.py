@@ -56,9 +56,8 @@ def moment(name: str, given: object) -> str | None:
     if not isinstance(given, datetime):
         raise TypeError(f"{name} is a datetime or a str, got {given!r}")
     if given.utcoffset() is None:
-        raise ValueError(
-            f"{name} is a datetime without a time zone: {given.isoformat()}\n\nhint: datetime.now(UTC), or .astimezone()"
-        )
+        hint = "datetime.now(UTC), or .astimezone()"
+        raise ValueError(f"{name} is a datetime without a time zone: {given.isoformat()}\n\nhint: {hint}")
     return given.isoformat()
 
 

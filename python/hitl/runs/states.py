@@ -30,7 +30,7 @@ class RunState:
     ``edit``, ``respond``, which are for tool approvals, and ``answer``; each takes an ``Interrupt`` or its id, is
     checked at once, changes nothing when it raises, and returns the state. They raise UnknownInterrupt, InvalidAnswer,
     NothingPending (nothing is asked at all), AlreadyResolved (decided otherwise before; the same decision again is
-    none), InterruptExpired.
+    none), InterruptExpired and InterruptCancelled.
     ``await hitl.run(agent, state)`` then goes on: what is decided runs, what is not stays open.
 
     Example:

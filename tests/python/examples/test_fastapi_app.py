@@ -10,10 +10,14 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import pytest
+from fastapi import HTTPException
 
+import hitl
+from examples import fastapi_app
 from tests.python.support.served import ROOT, clean_environment
 
 
@@ -124,3 +128,38 @@ def test_another_site_answers_nothing(application: Application) -> None:
     headers = {"Sec-Fetch-Site": "cross-site"}
     data = {"conversation": "files", "content": "list the files"}
     assert application.http.post("/messages", data=data, headers=headers).status_code == 403
+
+
+NOT_OPEN = (
+    hitl.UnknownInterrupt,
+    hitl.NothingPending,
+    hitl.AlreadyResolved,
+    hitl.AlreadyResumed,
+    hitl.InterruptExpired,
+    hitl.InterruptCancelled,
+)
+
+
+@pytest.mark.parametrize("error", NOT_OPEN)
+async def test_an_answer_to_what_is_not_open_is_a_conflict_whatever_became_of_it(error: type[Exception]) -> None:
+    class Office:
+        async def answer(self, *given: object) -> None:
+            raise error("not open")
+
+    class Request:
+        async def form(self) -> dict[str, str]:
+            return {"decision": "yes"}
+
+    answer: Any = fastapi_app.answer
+    with pytest.raises(HTTPException) as refused:
+        await answer(Request(), Office(), "files", "1")
+    assert refused.value.status_code == 409
+
+
+@pytest.mark.parametrize("error", NOT_OPEN)
+def test_the_page_about_it_catches_the_same(error: type[Exception]) -> None:
+    page = (ROOT / "docs" / "fastapi.md").read_text(encoding="utf-8")
+    caught = re.search(r"^NOT_OPEN = \((.*?)^\)", page, re.MULTILINE | re.DOTALL)
+    assert caught is not None
+    assert f"hitl.{error.__name__}," in caught[1]
+    assert "except NOT_OPEN:" in page
