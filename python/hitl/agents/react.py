@@ -23,10 +23,9 @@ from hitl.messages import ChatMessage
 from hitl.model_settings import ModelSettings, check_settings
 from hitl.models.chat_client import ChatClient, ResponseFormat
 from hitl.tools.context import ApprovalPolicy, SystemPrompt
-from hitl.tools.definition import Tool, is_tool_name, tool
+from hitl.tools.definition import GOES_ON, Tool, is_tool_name, tool
 from hitl.tools.guardrails import Guardrail, OutputGuardrail, read_output_guardrails
 from hitl.tools.hints import takes_object
-from hitl.tools.invoking import is_async
 from hitl.turn.callables import check_takes
 from hitl.turn.permits import permit
 from hitl.turn.resources import Resources, check_declared
@@ -257,7 +256,7 @@ class ReActAgent(Participant, DeclaringAgent, Generic[OutputT]):
         token = agent_name.set(self.name or agent_name.get())
         try:
             with told_apart(self):
-                async with limit(self.timeout, self.label, goes_on=self._may_go_on()):
+                async with limit(self.timeout, self.label, goes_on=self._goes_on()):
                     *before, message = self.messages_of(message)
                     history = [*state, *await tell_abandoned(turn, self, state), *before]
                     first = agent_in_charge(self, history)
@@ -267,11 +266,9 @@ class ReActAgent(Participant, DeclaringAgent, Generic[OutputT]):
         finally:
             agent_name.reset(token)
 
-    def _may_go_on(self) -> bool:
+    def _goes_on(self) -> bool:
         """Whether a tool may run in a thread, which no time limit stops."""
-        if self.timeout is None:
-            return False
-        return any(not is_async(own.function) for agent in self.reachable() for own in agent.tools)
+        return any(own.goes_on for agent in self.reachable() for own in agent.tools)
 
     def messages_of(self, message: ChatMessage) -> list[ChatMessage]:
         """What a turn's message stands for in a conversation; the last one is the message itself."""
@@ -330,6 +327,7 @@ class ReActAgent(Participant, DeclaringAgent, Generic[OutputT]):
             return response.content or ""
 
         setattr(run, INNER_AGENT, self)
+        setattr(run, GOES_ON, self._goes_on())
         # Never `once`: its steps are, each for itself, and a crash must let the finished ones stand.
         return tool(
             run,

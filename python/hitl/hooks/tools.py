@@ -13,10 +13,11 @@ from hitl.hooks.current import AnyAgent, current_agent
 from hitl.hooks.events import ToolUse
 from hitl.hooks.interrupts import InterruptException, Interruptible, Questions
 from hitl.tools.context import RunContext
-from hitl.tools.definition import Tool
+from hitl.tools.definition import GOES_ON, Tool
 from hitl.tools.definition import tool as make_tool
 from hitl.tools.hints import read_signature, resolve_hints
 from hitl.tools.schema import FunctionParameters, read_docstring
+from hitl.turn.callables import is_async
 from hitl.turn.runtime import current_turn
 from hitl.turn.threads import call_blocking
 
@@ -137,6 +138,7 @@ def _asking_tool(
     # What `inspect.unwrap` would find is not what the run calls.
     functools.update_wrapper(run, function)
     del run.__wrapped__  # type: ignore[attr-defined]
+    setattr(run, GOES_ON, not is_async(function))
     run.__annotations__ = {"hitl_context": RunContext[Any, None]}
     options.setdefault("description", doc.description)
     options.setdefault("once", False)  # what asks inside has to run again up to there

@@ -23,7 +23,7 @@ from hitl.tools.context import Copies, RunContext
 from hitl.tools.defaults import check
 from hitl.tools.filled import says_resources
 from hitl.tools.guarding import guard_input, guard_output
-from hitl.tools.invoking import as_step, invoke, is_async
+from hitl.tools.invoking import as_step, invoke
 from hitl.tools.options import AnyTool
 from hitl.tools.read_back import is_same
 from hitl.tools.schema import Arguments, InvalidArguments
@@ -402,7 +402,7 @@ async def _run(call: ReadyCall) -> Any:
         if call.digest is not None:
             _check_digest(tool, arguments, call.digest)
         function = tool.bind(arguments, make_context(turn, call.tool_call_id, source, is_call=True))
-        async with limit(tool.timeout, tool.name, goes_on=not is_async(function)):
+        async with limit(tool.timeout, tool.name, goes_on=tool.goes_on):
             value = await invoke(turn, function)
             _check_done(tool, value)
             # What a generator does it does here, in a thread and within the tool's time, and not when it is stored.

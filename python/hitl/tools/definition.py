@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import inspect
 import logging
 import sys
 import types
@@ -35,6 +34,7 @@ from hitl.tools.schema import (
     SchemaParameters,
     read_docstring,
 )
+from hitl.turn.callables import is_async
 
 if TYPE_CHECKING:
     from pydantic import BaseModel
@@ -54,6 +54,8 @@ else:
     P = ParamSpec("P")
     R_co = TypeVar("R_co", covariant=True)
 
+GOES_ON: Final = "__hitl_goes_on__"
+"""Where the async function of a tool says that a thread does its work."""
 TOOL_ATTRIBUTE: Final = "__hitl_tool__"
 """Where a function keeps the tool behind it, so that nobody makes another one of it that has lost its gate."""
 
@@ -124,8 +126,12 @@ class Tool(Generic[P, R_co]):
     @property
     def is_async(self) -> bool:
         """Whether the function is `async def`; a plain one runs in a thread."""
-        call = getattr(self.function, "__call__", None)  # noqa: B004  (an object with an async __call__)
-        return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
+        return is_async(self.function)
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether what it does may go on when its time is over: a thread cannot be stopped."""
+        return not self.is_async or bool(getattr(self.function, GOES_ON, False))
 
     @property
     def takes_resources(self) -> bool:

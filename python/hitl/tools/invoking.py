@@ -7,13 +7,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from hitl.turn.callables import is_async
 from hitl.turn.runtime import Turn, call_blocking
-
-
-def is_async(function: Callable[..., Any]) -> bool:
-    """Whether it runs on the event loop; every other function has a thread, which cannot be stopped."""
-    call = getattr(function, "__call__", None)  # noqa: B004  (an object with an async __call__)
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
 
 
 async def invoke(turn: Turn | None, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:

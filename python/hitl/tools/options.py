@@ -58,6 +58,9 @@ class AnyTool(Protocol):
     def is_async(self) -> bool: ...
 
     @property
+    def goes_on(self) -> bool: ...
+
+    @property
     def parameters(self) -> Parameters: ...
 
     @property

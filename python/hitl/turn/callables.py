@@ -8,6 +8,12 @@ from typing import Any
 _COUNTS = {1: "one argument", 2: "two arguments"}
 
 
+def is_async(function: Any) -> bool:
+    """Whether it runs on the event loop; every other function has a thread, which cannot be stopped."""
+    call = getattr(function, "__call__", None)  # noqa: B004  (an object with an async __call__)
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(call)
+
+
 def check_takes(what: str, function: Any, *arguments: str) -> None:
     """TypeError where ``function`` cannot be called with these arguments, one or two, by position. ``what`` names it
     there. A builtin whose signature cannot be read may be anything, and passes."""

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from pydantic import BaseModel
 
-from hitl import ChatMessage, ReActAgent, interrupt, tool
+from hitl import ChatMessage, ReActAgent, hooks, interrupt, tool
 from hitl.agents.react import MaxStepsExceeded
 from hitl.messages import ToolCall
 from hitl.models import ModelReply, ModelRequest
@@ -293,6 +293,30 @@ async def test_of_an_agent_with_such_a_function_the_agent_that_called_it_is_told
     client = ScriptedChatClient([calls({"name": "payer", "args": {"input": "pay"}}), {"content": "ok"}])
     result = await run_locally(ReActAgent(client=client, tools=[inner]), "go")
     assert errors(result.state) == ["TimeoutError: payer took longer than 60 s and may still take effect"]
+    over.set()
+
+
+async def test_a_tool_that_only_seems_to_be_async_says_so_too(clock: Clock) -> None:
+    """Agents as tools, and functions with a `ToolContext`, have an async function around what they do."""
+    over = threading.Event()
+
+    @tool
+    def pay() -> None:
+        clock.ahead += 61
+        over.wait()
+
+    @hooks.tool(timeout=60)
+    def ask(context: hooks.ToolContext) -> None:
+        clock.ahead += 61
+        over.wait()
+
+    inner = ReActAgent(client=ScriptedChatClient([calls({"name": "pay"})]), tools=[pay], name="payer").as_tool()
+    tools = [tool(inner, timeout=60), ask]
+    script = [calls({"name": "payer", "args": {"input": "pay"}}), calls({"name": "ask"}), {"content": "ok"}]
+    result = await run_locally(ReActAgent(client=ScriptedChatClient(script), tools=tools), "go")
+    assert errors(result.state) == [
+        f"TimeoutError: {name} took longer than 60 s and may still take effect" for name in ("payer", "ask")
+    ]
     over.set()
 
 
