@@ -26,7 +26,7 @@ from hitl.tools.context import ApprovalPolicy, SystemPrompt
 from hitl.tools.definition import GOES_ON, Tool, is_tool_name, tool
 from hitl.tools.guardrails import Guardrail, OutputGuardrail, read_output_guardrails
 from hitl.tools.hints import takes_object
-from hitl.turn.callables import check_takes
+from hitl.turn.callables import check_listed, check_takes
 from hitl.turn.permits import permit
 from hitl.turn.resources import Resources, check_declared
 from hitl.turn.retrying import Transient, check_retries
@@ -186,6 +186,10 @@ class ReActAgent(Participant, DeclaringAgent, Generic[OutputT]):
         self.settings = check_settings("ReActAgent", settings)
         self.resources = check_declared("ReActAgent", resources)
         self.context_from = check_context_from("ReActAgent", context_from)
+        check_listed("ReActAgent", "handoffs", handoffs)
+        check_listed("ReActAgent", "middleware", middleware)
+        check_listed("ReActAgent", "hooks", hooks)
+        check_listed("ReActAgent", "history_processors", history_processors)
         self.handoffs: list[ReActAgent[Any]] = read_handoffs(handoffs)
         """Who the conversation may be given to."""
         self.middleware = Middleware(middleware)
@@ -394,8 +398,7 @@ def _sort_tools(given: Iterable[ToolLike]) -> tuple[list[Tool[..., Any]], tuple[
     """The tools among what was given, plain functions made tools, and the MCP servers."""
     tools: list[Tool[..., Any]] = []
     sources: list[MCPTools] = []
-    if not isinstance(given, Iterable):
-        raise TypeError(f"ReActAgent: tools takes a list of tools, got {given!r}\n\nhint: tools=[...], also for one")
+    check_listed("ReActAgent", "tools", given)
     for item in given:
         if callable(getattr(item, "list_tools", None)) and hasattr(item, "connected"):
             sources.append(cast("MCPTools", item))

@@ -26,6 +26,7 @@ from hitl.hooks.interrupts import (
 from hitl.hooks.tools import tool as make_tool
 from hitl.messages import ChatMessage
 from hitl.models.chat_client import ChatClient, Delta, ModelReply, ModelRequest
+from hitl.turn.callables import check_listed
 
 if TYPE_CHECKING:
     from hitl.runs.interrupts import Interrupt as RunInterrupt
@@ -106,6 +107,8 @@ class Agent:
             raise ValueError("Agent: session_id names a conversation in a store, so it needs store=")
         if callback_handler is not None and not callable(callback_handler):
             raise TypeError(f"Agent: callback_handler must be callable or None, got {callback_handler!r}")
+        check_listed("Agent", "hooks", hooks)
+        check_listed("Agent", "tools", tools)
         self.name = "agent"
         self.session_id = str(uuid.uuid4()) if session_id is None else session_id
         self.hooks = HookRegistry()

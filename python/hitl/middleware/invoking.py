@@ -17,6 +17,7 @@ from hitl.messages import ChatMessage
 from hitl.middleware.human_in_the_loop import HumanInTheLoopMiddleware, InterruptMode
 from hitl.middleware.resuming import Command
 from hitl.middleware.waiting import Waiting, read_resume, waiting
+from hitl.turn.callables import check_listed
 
 if TYPE_CHECKING:
     from hitl.agents.react import ToolLike
@@ -69,6 +70,7 @@ class ToolCallAgent(ReActAgent):
         Raises:
             ValueError: Where the middleware do not agree on an `interrupt_mode`.
         """
+        check_listed("ToolCallAgent", "middleware", middleware)
         gates = [item for item in middleware if isinstance(item, HumanInTheLoopMiddleware)]
         modes: set[InterruptMode] = {gate.interrupt_mode for gate in gates}
         if len(modes) > 1:

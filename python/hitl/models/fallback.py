@@ -15,6 +15,7 @@ from hitl.models.recording import (
     retries_of,
     turn_to_record_in,
 )
+from hitl.turn.callables import is_async
 from hitl.turn.retrying import Transient, check_retries, try_var
 
 logger = logging.getLogger("hitl.models")
@@ -63,6 +64,9 @@ class FallbackChatClient:
             raise ValueError(f"FallbackChatClient takes two models or more, got {len(self._models)}")
         if falls_back_on is not None and not callable(falls_back_on):
             raise TypeError(f"FallbackChatClient: falls_back_on must be a function of an error, got {falls_back_on!r}")
+        if falls_back_on is not None and is_async(falls_back_on):
+            # A coroutine is true, whatever it would come to.
+            raise TypeError("FallbackChatClient: falls_back_on must be a plain function of an error, got an async one")
         self._falls_back_on = falls_back_on
         self.retries = retries
         self.transient = transient

@@ -450,6 +450,11 @@ def make_tool(
 def _apply(made: Tool[..., Any], changes: Mapping[str, Any], *, from_tool: bool) -> None:
     """Set the named options, each checked; then everything that follows from them."""
     for option, value in changes.items():
+        if option not in SETTERS:
+            from difflib import get_close_matches  # late: only for whoever is mistaken
+
+            near = "".join(f"\n\nhint: did you mean {each}?" for each in get_close_matches(option, SETTERS, 1))
+            raise TypeError(f"tool {made.name!r} has no option {option!r}{near}")
         SETTERS[option](made, value)
     set_name(made, made.name)  # a lambda's own name is none that a model could call
     if "schema" in changes:

@@ -26,6 +26,7 @@ from hitl.tools.hints import class_of, takes_object
 from hitl.tools.options import SETTERS, ToolOptions
 from hitl.tools.schema import check_schema
 from hitl.turn.interrupts import seconds
+from hitl.turn.naming import check_text
 from hitl.turn.runtime import Turn, current_turn, location_of
 from hitl.turn.unawaited import NOBODY_ASKED
 
@@ -167,6 +168,7 @@ async def _ask(
     turn.unawaited.begun(mark)
     if not (tool_name and isinstance(tool_name, str)):
         raise TypeError(f"approval() takes the name of the tool first, got {tool_name!r}")
+    check_text("approval() tool_name", tool_name)
     texts: dict[str, Any] = {
         "description": description,
         "tool_call_id": tool_call_id,
@@ -177,6 +179,8 @@ async def _ask(
     for name, text in texts.items():
         if text is not None and not isinstance(text, str):
             raise TypeError(f"approval() {name} must be a str or None, got {type(text).__name__}")
+        if text is not None:
+            check_text(f"approval() {name}", text)
     if not isinstance(args, Mapping):
         raise TypeError(f"approval() args must be a dict, got {type(args).__name__}")
     if metadata is not None and not isinstance(metadata, Mapping):

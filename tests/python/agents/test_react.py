@@ -11,8 +11,10 @@ import pytest
 from pydantic import BaseModel
 
 from hitl import ChatMessage, ReActAgent, hooks, interrupt, tool
+from hitl.agents.compaction import Compaction
 from hitl.agents.react import MaxStepsExceeded
 from hitl.messages import ToolCall
+from hitl.middleware import AgentMiddleware, ToolCallAgent
 from hitl.models import ModelReply, ModelRequest
 from hitl.models.provider import ModelNotConfigured
 from hitl.testing import ScriptedChatClient, ScriptExhausted
@@ -472,10 +474,22 @@ def test_an_agent_as_a_tool_needs_a_name_and_takes_one_argument() -> None:
         ({"client": object()}, TypeError, "must have `async complete"),
         ({"client": ScriptedChatClient}, TypeError, r"the class ScriptedChatClient\n\nhint: make an instance"),
         ({"tools": [5]}, TypeError, "tools takes @tool functions"),
+        ({"hooks": print}, TypeError, r"hooks takes a list, got .*print.*\n\nhint: hooks=\[...\], also for one"),
+        ({"middleware": AgentMiddleware()}, TypeError, r"middleware takes a list, got .*\n\nhint: middleware=\[...\]"),
+        (
+            {"handoffs": ReActAgent(name="b")},
+            TypeError,
+            r"handoffs takes a list, got <ReActAgent b>\n\nhint: ",
+        ),
+        (
+            {"history_processors": Compaction()},
+            TypeError,
+            "history_processors takes a list, got ",
+        ),
         (
             {"tools": add},
             TypeError,
-            r"ReActAgent: tools takes a list of tools, got .*add.*\n\nhint: tools=\[...\], also",
+            r"ReActAgent: tools takes a list, got .*add.*\n\nhint: tools=\[...\], also",
         ),
         ({"tools": [add, add]}, ValueError, "two tools are called 'add'"),
         ({"max_steps": 0}, ValueError, "max_steps"),
@@ -490,6 +504,16 @@ def test_a_wrong_option_is_refused_when_the_agent_is_made(
 ) -> None:
     with pytest.raises(error, match=complaint):
         ReActAgent(**options)
+
+
+@pytest.mark.parametrize(
+    ("make", "option"), [(ToolCallAgent, "middleware"), (hooks.Agent, "hooks"), (hooks.Agent, "tools")]
+)
+def test_so_do_agents_in_the_words_of_others(make: Any, option: str) -> None:
+    with pytest.raises(
+        TypeError, match=rf"{option} takes a list, got <built-in .*\n\nhint: {option}=\[...\], also for one"
+    ):
+        make(**{option: print})
 
 
 def test_a_plain_function_becomes_a_tool() -> None:

@@ -29,6 +29,15 @@ def delete_tool(key: str, tool_context: ToolContext) -> str:
     return f"deleted {key}" if approval == "A" else f"kept {key}: {approval}"
 
 
+def test_an_option_that_there_is_not_is_named_with_what_is_like_it() -> None:
+    def ask(context: ToolContext) -> None: ...
+
+    with pytest.raises(TypeError, match="tool 'ask' has no option 'requires_aproval'\n\nhint: did you mean requires"):
+        tool(ask, requires_aproval=True)
+    with pytest.raises(TypeError, match="tool 'ask' has no option 'color'$"):
+        tool(ask, color="red")
+
+
 @pytest.mark.parametrize(("response", "text"), [("A", "deleted X"), (None, "kept X: None")])
 def test_the_answer_gets_back_into_the_tool(response: Any, text: str) -> None:
     agent = Agent(client=calling("delete_tool", key="X"), tools=[delete_tool])

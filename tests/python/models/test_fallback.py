@@ -234,6 +234,10 @@ async def test_every_client_is_prepared_and_closed() -> None:
     assert repr(client) == "FallbackChatClient(a, b, scripted)"
 
 
+async def never(error: Exception) -> bool:
+    return False
+
+
 WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
     (lambda: FallbackChatClient([(Model(), "a")]), ValueError, "takes two models or more, got 1"),
     (lambda: FallbackChatClient([(Model(), "a"), Model()]), ValueError, r"models\[1\] names no model"),
@@ -249,6 +253,11 @@ WRONG: list[tuple[Callable[[], Any], type[Exception], str]] = [
         lambda: FallbackChatClient([(Model(), "a"), (Model(), "b")], falls_back_on=404),  # type: ignore[arg-type]
         TypeError,
         "must be a function of an error, got 404",
+    ),
+    (
+        lambda: FallbackChatClient([(Model(), "a"), (Model(), "b")], falls_back_on=never),
+        TypeError,
+        "must be a plain function of an error, got an async one",
     ),
     (lambda: FallbackChatClient([(Model(), "a"), (Model(), "b")], retries=-1), ValueError, "retries must be"),
 ]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import hitl
-from hitl import ChatMessage, ErrorResult, ReActAgent, interrupt, step
+from hitl import ChatMessage, ErrorResult, ReActAgent, approval, interrupt, step
 from hitl.journal.ports import InterruptRequest, PendingTimer, StepIdentity
 from hitl.testing import ScriptedChatClient
 from hitl.turn.runtime import current_turn
@@ -161,6 +161,16 @@ async def test_a_question_takes_no_text_that_is_no_utf_8(option: str) -> None:
 
     with pytest.raises(ValueError, match=rf"interrupt\(\) {option} holds a lone surrogate, which UTF-8 cannot carry"):
         await LocalTurn().run(agent)
+
+
+@pytest.mark.parametrize("option", ["description", "key", "agent", "source", "tool_call_id", "tool_name"])
+async def test_nor_does_the_approval_of_a_call(option: str) -> None:
+    async def agent() -> Any:
+        given: dict[str, Any] = {"tool_name": "pay", "args": {}, option: NO_TEXT}
+        return await approval(**given)
+
+    with pytest.raises(ValueError, match=rf"approval\(\) {option} holds a lone surrogate, which UTF-8 cannot carry"):
+        await LocalTurn(lambda ask: {"type": "approve"}).run(agent)
 
 
 async def test_nor_does_a_step_as_its_key() -> None:
