@@ -156,8 +156,8 @@ def list_sessions(
 def get_session(session_id: str, *, wait: bool = False, timeout: float | None = None) -> Call[Session]:
     """The session now, or with `wait` when it stops running.
 
-    timeout: seconds, with `wait` alone; after them the session comes back as it is, still `running`. None waits as long
-        as it takes.
+    timeout: seconds, after which the session comes back as it is, still `running`. None waits as long as it takes.
+        `ValueError` without `wait`.
     """
     if timeout is not None:
         seconds("timeout", timeout)
@@ -256,7 +256,7 @@ def list_interrupts(
 ) -> Call[Page[Interrupt]]:
     """Interrupts of all sessions, newest first, narrowed by what is given.
 
-    created_after: a datetime with a time zone, or such a time as text.
+    created_after: a datetime with a time zone, else `ValueError`, or such a time as text.
     q: what they say, whatever the case: in a value of the payload, in the message, or in the agent's name.
     """
     query = {
@@ -404,7 +404,10 @@ def list_audit(
     limit: int | None = None,
     cursor: str | None = None,
 ) -> Call[Page[Mapping[str, Any]]]:
-    """Who did what, oldest first, as docs/audit.md describes a row. Rows outlive their sessions."""
+    """Who did what, oldest first, as docs/audit.md describes a row. Rows outlive their sessions.
+
+    after: a datetime with a time zone, else `ValueError`, or such a time as text.
+    """
     query = {
         "session_id": session_id,
         "interrupt_id": interrupt_id,
