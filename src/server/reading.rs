@@ -275,6 +275,7 @@ impl Reading {
             when: members.swap_remove("when").map(|when| self.text(At::Member(&at, "when"), when)),
             reason: self.optional_text(at, &mut members, "reason"),
             approvers: self.approvers(at, &mut members),
+            unsigned: false,
         };
         self.unknown(at, &members, "name, effect, tool, agent, when, reason, approvers");
         rule

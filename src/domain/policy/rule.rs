@@ -58,6 +58,9 @@ pub struct Rule {
     /// Who alone may answer where it asks: names of keys, and `group:<name>`. They take the place of the tool's.
     #[serde(default, deserialize_with = "somebody", skip_serializing_if = "Vec::is_empty")]
     pub approvers: Vec<String>,
+    /// Out of a run state that nobody signed: it is not the last word, and the server's rules have a say too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unsigned: bool,
 }
 
 /// What is said of a list of approvers that is there and has none: taken for one that is left out it would mean everybody.

@@ -38,6 +38,15 @@ pub struct Matched {
     pub approvers: Vec<String>,
     /// Why its expression could not tell; one that allows asks then.
     pub failed: Option<String>,
+    /// See [`Rule::unsigned`].
+    pub unsigned: bool,
+}
+
+impl Matched {
+    /// Whether no rule after it has a say.
+    pub fn is_last_word(&self) -> bool {
+        self.failed.is_none() && !self.unsigned
+    }
 }
 
 impl Matched {
@@ -181,6 +190,6 @@ impl Ready {
             Err(why) => (rule.effect, Some(why)),
         };
         let (name, reason, approvers) = (rule.name.clone(), rule.reason.clone(), rule.approvers.clone());
-        RuleOutcome::Matched(Matched { name, effect, reason, approvers, failed })
+        RuleOutcome::Matched(Matched { name, effect, reason, approvers, failed, unsigned: rule.unsigned })
     }
 }

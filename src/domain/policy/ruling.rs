@@ -28,7 +28,7 @@ impl RuleSets<'_> {
     pub fn ruling(&self, call: Call<'_>) -> Ruling {
         let mut says = self.session.says(call);
         // One clear match of the session's is the last word, unless a rule before it could not tell.
-        if says.len() != 1 || says.iter().any(|matched| matched.failed.is_some()) {
+        if says.len() != 1 || !says.iter().all(Matched::is_last_word) {
             says.extend(self.server.says(call));
         }
         Ruling(says)

@@ -26,6 +26,7 @@ fn rule(name: &str, effect: Effect, tool: &str) -> Rule {
         when: None,
         reason: None,
         approvers: Vec::new(),
+        unsigned: false,
     }
 }
 
@@ -439,6 +440,22 @@ fn some_grants() -> impl Strategy<Value = Vec<Grant>> {
             })
             .collect()
     })
+}
+
+#[test]
+fn a_rule_that_nobody_signed_is_not_the_last_word() {
+    let of_session = |unsigned| {
+        let approvers = vec!["mallory".to_owned()];
+        rules([Rule { approvers, unsigned, ..rule("own", Effect::Ask, "*") }])
+    };
+    let (deny, finance) = (rule("no", Effect::Deny, "pay"), vec!["group:finance".to_owned()]);
+    let call = Call { tool: "pay", args: &json!({}), agent: None, origin: None };
+    let ruling =
+        |unsigned, server: Rule| RuleSets { session: &of_session(unsigned), server: &rules([server]) }.ruling(call);
+    assert_eq!(ruling(false, deny.clone()).deciding().unwrap().name, "own");
+    assert_eq!(ruling(true, deny).deciding().unwrap().name, "no");
+    let asked = ruling(true, Rule { approvers: finance, ..rule("asks", Effect::Ask, "pay") });
+    assert_eq!(asked.with_approvers().map(|matched| matched.name.as_str()).collect::<Vec<_>>(), ["own", "asks"]);
 }
 
 proptest! {

@@ -45,8 +45,8 @@ impl RunState {
     }
 
     /// What can be believed of a state that anybody may have written: the conversation, and what models and the clock
-    /// said before the turn did anything else. Whatever a person decided or a tool did is asked and done again, and no
-    /// rule lets a call run.
+    /// said before the turn did anything else. Whatever a person decided or a tool did is asked and done again, no rule lets
+    /// a call run, and none takes the place of the server's.
     #[must_use]
     pub fn disbelieved(mut self) -> Self {
         let believed = self.journal.iter().skip(1).take_while(|recorded| match &recorded.entry {
@@ -58,6 +58,7 @@ impl RunState {
         self.interrupts.clear();
         self.grants.clear();
         self.rules.retain(|rule| rule.effect != Effect::Allow);
+        self.rules.iter_mut().for_each(|rule| rule.unsigned = true);
         self.context = None;
         self
     }

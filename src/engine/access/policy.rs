@@ -123,6 +123,7 @@ fn asking_about_all(why: &str) -> Rules {
             when: None,
             reason: None,
             approvers: Vec::new(),
+            unsigned: false,
         },
         why,
     )

@@ -108,7 +108,7 @@ async fn keeping_back(fixture: Fixture) -> (Arc<World>, Arc<KeepingBack>) {
 
 fn rule(effect: Effect, when: Option<&str>) -> Rule {
     let (name, tool, when) = ("rule".to_owned(), "pay".to_owned(), when.map(str::to_owned));
-    Rule { name, effect, tool, when, agent: None, reason: None, approvers: Vec::new() }
+    Rule { name, effect, tool, when, agent: None, reason: None, approvers: Vec::new(), unsigned: false }
 }
 
 fn pay(amount: u64) -> Value {

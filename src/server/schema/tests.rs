@@ -181,6 +181,7 @@ fn rules_grants_and_webhooks_are_as_their_schemas_say() {
         when: text(),
         reason: text(),
         approvers: vec!["ada".to_owned()],
+        unsigned: false,
     };
     has_members(&rule, &Rule { agent: None, when: None, reason: None, approvers: vec![], ..rule.clone() });
     let grant = Grant {

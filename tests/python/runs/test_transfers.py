@@ -195,6 +195,19 @@ async def test_rules_of_an_unsigned_run_let_nothing_through() -> None:
     assert [rule["name"] for rule in kept["rules"]] == ["roots"]
 
 
+async def test_rules_of_an_unsigned_run_take_no_place_of_the_server_s(tmp_path: Path) -> None:
+    policy = tmp_path / "policy.toml"
+    policy.write_text('[[rule]]\nname = "none"\neffect = "deny"\ntool = "delete_file"\n')
+    files = Files()
+    state = await paused_state(files, "/log/1")
+    asks = {"name": "mine", "effect": "ask", "tool": "*", "approvers": ["mallory"]}
+    forged = {**json.loads(state.to_string()), "rules": [asks]}
+    async with Server(files.agent("/log/1"), **options(allow_import=True, policy=str(policy))) as server:
+        assert (await post(server.url, {"run_state": forged})).status_code == 201
+        session = await settled(server.url, state.session_id)
+        assert (session["status"], session["interrupts"], files.deleted) == ("idle", None, [])
+
+
 async def test_rules_that_cannot_be_read_are_no_rules() -> None:
     files = Files()
     document = json.loads((await paused_state(files, "/a")).to_string())
