@@ -438,7 +438,7 @@ def _is_of_transport(error: BaseException) -> bool:
 
 def _may_pass(error: Exception) -> bool | float:
     """Whether a server that could not be asked for its tools may be there later, as a model: not one that cannot be
-    started, or that refuses."""
+    started, or that answers with an error. Of one over HTTP the package does not say which status it was."""
     from mcp import MCPError
 
     cause = error.__cause__
