@@ -120,7 +120,7 @@ class Questions:
         asked = Interrupt(f"v1:{self._source}:{self._tool_use['toolUseId']}:{key}", name, reason)
         if self._source == "tool_call" and not _runs_on_a_loop():
             # A thread can wait where it stands, so that its steps before the question are not asked for again.
-            self._answers[name] = hitl_interrupt.sync(self._payload(asked), message=_line(asked), approvers=who)
+            self._answers[name] = hitl_interrupt.sync(self._payload(asked), message=_line(asked), approvers=who or None)
             return copy.deepcopy(self._answers[name])
         self._open[name] = asked
         self._approvers[name] = who
@@ -138,7 +138,7 @@ class Questions:
             asked = self._open
             answers = await asyncio.gather(
                 *(
-                    hitl_interrupt(self._payload(each), message=_line(each), approvers=self._approvers[name])
+                    hitl_interrupt(self._payload(each), message=_line(each), approvers=self._approvers[name] or None)
                     for name, each in asked.items()
                 )
             )

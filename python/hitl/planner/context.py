@@ -173,6 +173,6 @@ async def pause(result: Any) -> str | None:
     shown = {"reason": result.reason, "payload": result.payload}
     asked = {"type": INTERRUPT_TYPE, "tool_name": result.tool, **shown}
     with permit() if result.asks_to_run else nullcontext():
-        answer = await interrupt(asked, approvers=result.approvers)
+        answer = await interrupt(asked, approvers=result.approvers or None)
     told = {"paused": result.reason, "payload": result.payload, "user_input": answer["user_input"], "note": _NOTE}
     return json.dumps(told, ensure_ascii=False)

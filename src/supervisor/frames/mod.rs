@@ -5,7 +5,7 @@ mod outgoing;
 
 #[cfg(feature = "python")]
 pub use incoming::word;
-pub use incoming::{EndOutcome, FromWorker, Hello, Log, Stream, ValueBound, Word, parse};
+pub use incoming::{EndOutcome, FromWorker, Hello, Log, Stream, Word, parse};
 pub use outgoing::{ToWorker, encode};
 
 use crate::engine::ports::dispatch::Lost;

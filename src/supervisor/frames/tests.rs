@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 
+use super::incoming::ValueBound;
 use super::*;
 use crate::domain::journal::{Entry, PendingTimer, RecordedEntry, StepResult, Wake};
 use crate::domain::message::{ChatMessage, Lean, Role};
