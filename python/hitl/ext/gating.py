@@ -13,7 +13,7 @@ from hitl.decisions import DECISIONS, Approval, DecisionKind, read_allowed_decis
 from hitl.errors import ToolRejected
 from hitl.ext.arguments import beyond_json, misfit, usable, with_defaults
 from hitl.journal.account import fits_step
-from hitl.tools.asking import ApprovalMismatch, Question, ask_binding_id
+from hitl.tools.asking import ApprovalMismatch, Question, ask, ask_binding_id
 from hitl.turn.interrupts import seconds
 from hitl.turn.runtime import Turn
 
@@ -79,6 +79,8 @@ class ForeignCall:
     """Why nobody can be asked about it, in words for the model; it does not run where anybody has a say."""
     is_run: bool = True
     """Whether the arguments say what would run. Where they do not, and there are rules, a person is asked."""
+    binds_id: bool = True
+    """Whether its id stands for it alone in the run that asks; not where another run has given it that."""
 
     @property
     def step_key(self) -> str:
@@ -141,7 +143,7 @@ async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval 
         metadata=_metadata(call, options.get("metadata")),
     )
     try:
-        decision = await ask_binding_id(turn, question)
+        decision = await (ask_binding_id if call.binds_id else ask)(turn, question)
     except ApprovalMismatch as mismatch:
         raise ToolRejected(str(mismatch)) from mismatch  # the model has used an id again: it is told
     if decision["type"] == "respond":

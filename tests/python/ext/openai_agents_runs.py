@@ -111,6 +111,6 @@ def payer(effects: Effects, *rounds: Calls, **options: Any) -> Agent[Any]:
         effects.append(cents)
         return f"paid {cents}"
 
-    options = {"name": "payer", **options}
+    options = {"name": "payer", "model": Says(*(rounds or ([("pay", {"cents": 5})],))), **options}
     tools = [pay, *options.pop("tools", [])]
-    return Agent(model=Says(*(rounds or ([("pay", {"cents": 5})],))), tools=tools, **options)
+    return Agent(tools=tools, **options)

@@ -23,7 +23,7 @@ from hitl.errors import InterruptExpired, InvalidPayload, ToolRejected
 from hitl.ext.arguments import names_unknown, usable
 from hitl.ext.gating import ForeignCall, approve, edit_note
 from hitl.ext.openai_agents import seams
-from hitl.ext.openai_agents.memory import call_place, memory_of, speaking_var, step_path
+from hitl.ext.openai_agents.memory import call_place, memory_of, speaking_var, stated_call, step_path
 from hitl.ext.turns import check_rules_reach, is_in_turn
 from hitl.journal.codec import encode
 from hitl.turn.permits import permit
@@ -104,7 +104,9 @@ async def invoke(*, function_tool: FunctionTool, context: ToolContext[Any], argu
     turn, memory = current_turn(), memory_of(current_turn())
     place = call_place(context.tool_call_id)
     once = True
-    if (decided := memory.taken(place, _name_in_full(function_tool), arguments)) is not None:
+    name = _name_in_full(function_tool)
+    stated = stated_call(context.agent, context.tool_call_id, name, arguments)
+    if (decided := memory.taken(place, name, arguments, stated)) is not None:
         (given,) = decided
         once = given is not None
     else:
@@ -128,6 +130,8 @@ async def invoke(*, function_tool: FunctionTool, context: ToolContext[Any], argu
             return seams.InvocationResult(refused, True)
         memory.notes[place] = edit_note(given.args)
 
+    is_agent = seams.is_agent_tool(function_tool)
+
     async def body() -> Any:
         inside = step_path()
         result = await seams.invoke(function_tool=function_tool, context=context, arguments=arguments)
@@ -142,10 +146,12 @@ async def invoke(*, function_tool: FunctionTool, context: ToolContext[Any], argu
         body,
         key=f"tool:{context.tool_call_id}",
         arguments=given_now,
-        once=once and not seams.is_agent_tool(function_tool),
+        once=once and not is_agent,
         tool_call_id=context.tool_call_id,
         shown=given_now,
     )
+    if is_agent:
+        seams.forget_waiting(context)
     return _result(recorded)
 
 

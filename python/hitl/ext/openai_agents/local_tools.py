@@ -28,7 +28,7 @@ from hitl import _core
 from hitl.decisions import Approval, DecisionKind
 from hitl.ext.gating import ForeignCall, approve
 from hitl.ext.openai_agents.calls import REFUSALS
-from hitl.ext.openai_agents.memory import call_place, memory_of, step_path
+from hitl.ext.openai_agents.memory import call_place, memory_of, speaking_var, stated_call, step_path
 from hitl.turn.permits import permit
 from hitl.turn.runtime import Turn, current_turn
 
@@ -131,7 +131,8 @@ async def _step(
     """The outcome of a call. ``arguments`` name it in the journal; ``shown``: what people and rules see, where that is
     more."""
     turn = current_turn()
-    decided = memory_of(turn).taken(call_place(call_id), tool.name, json.dumps(arguments))
+    stated = stated_call(speaking_var.get(), call_id, tool.name)
+    decided = memory_of(turn).taken(call_place(call_id), tool.name, json.dumps(arguments), stated)
     if decided is None:
         # Nobody was asked about it yet: the SDK has no approval of the tool, or its own state has brought one along.
         try:

@@ -24,6 +24,10 @@ UNNAMED: Final = "agent"
 CallPlace: TypeAlias = tuple[str, str]
 """A call of a tool: the path of the step that its run is in, and its id."""
 
+StatedCall: TypeAlias = tuple[int, str, str, str]
+"""A call in a state of the SDK: its agent, its id, its tool and its arguments. The place does not tell: of a run in a
+tool of another agent it is asked outside of that tool, and made inside."""
+
 
 @dataclass
 class TurnMemory:
@@ -37,9 +41,8 @@ class TurnMemory:
     approvals: Mapping[str, GateOptions] = field(default_factory=dict)
     """How to ask about calls of function tools, by tool: see ``approvals_for``."""
 
-    given: dict[CallPlace, Approval | None] = field(default_factory=dict)
-    """What was decided about calls that a state of the SDK brought along, which says itself what an id stands for;
-    None: nobody had to be asked."""
+    given: dict[StatedCall, Approval | None] = field(default_factory=dict)
+    """What was decided about calls that a state of the SDK brought along; None: nobody had to be asked."""
 
     _decided: dict[tuple[CallPlace, str, str], list[Approval | None]] = field(default_factory=dict)
     """The same of all others, with their tool and arguments: several runs in one place may name their calls alike."""
@@ -64,12 +67,12 @@ class TurnMemory:
         """Let ``taken`` find what was decided about one call. ``wanted``: what it is made with."""
         self._decided.setdefault((place, tool, wanted), []).append(given)
 
-    def taken(self, place: CallPlace, tool: str, wanted: str) -> tuple[Approval | None] | None:
-        """What was decided about a call, once; None where nobody was asked yet."""
+    def taken(self, place: CallPlace, tool: str, wanted: str, stated: StatedCall) -> tuple[Approval | None] | None:
+        """What was decided about a call, once; None where nobody was asked yet. ``stated``: what a state calls it."""
         decided = self._decided.get((place, tool, wanted))
         if decided:
             return (decided.pop(),)  # the last: an earlier one may be of a call that a guardrail kept from being made
-        return (self.given.pop(place),) if place in self.given else None
+        return (self.given.pop(stated),) if stated in self.given else None
 
     def approvals_for(self, name: str, namespace: str | None) -> GateOptions | None:
         """How to ask about calls of a function tool; what is said of it as the SDK writes it in full,
@@ -98,6 +101,11 @@ def name_of(turn: Turn, agent: Any) -> str:
     if memory_of(turn).root is agent and turn.agent:
         return turn.agent
     return agent.name or UNNAMED
+
+
+def stated_call(agent: Any, call_id: str, tool: str, wanted: str = "") -> StatedCall:
+    """A call as a state of the SDK has it; ``wanted`` where the tool is a function."""
+    return id(agent), call_id, tool, wanted
 
 
 def call_place(call_id: str) -> CallPlace:

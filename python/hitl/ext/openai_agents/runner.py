@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterable
 from typing import Any
 
 from agents import Agent, RunResult, RunResultStreaming, RunState
@@ -13,7 +14,7 @@ from hitl.decisions import Approval
 from hitl.ext.gating import ForeignCall, approve
 from hitl.ext.openai_agents import seams
 from hitl.ext.openai_agents.calls import REFUSALS, is_run, read_arguments, source_of
-from hitl.ext.openai_agents.memory import call_place, memory_of, name_of, speaking_var
+from hitl.ext.openai_agents.memory import StatedCall, memory_of, name_of, speaking_var, stated_call
 from hitl.ext.openai_agents.sessions import JournaledSession
 from hitl.ext.turns import is_in_thread, is_in_turn
 from hitl.turn.runtime import Turn, agent_name, current_turn
@@ -30,14 +31,22 @@ class TurnAgentRunner(AgentRunner):
         if not is_in_turn():
             return await self._runner.run(starting_agent, input, **options)
         turn = current_turn()
-        working = starting_agent
+        working, decisions = starting_agent, _Decisions(turn)
         if isinstance(input, RunState):
             working = input._current_agent or starting_agent
         token, before = agent_name.set(name_of(turn, working)), speaking_var.set(working)
+        options = _journaled(options)
         try:
-            result = await self._runner.run(starting_agent, input, **_journaled(options))
-            if result.interruptions:
-                result = await self._decided(turn, starting_agent, result, options)
+            waiting = input.get_interruptions() if isinstance(input, RunState) else []
+            if isinstance(input, RunState) and _share_an_id(waiting):
+                # First: the SDK would forget all but one of them.
+                await decisions.decide(input, [each for each in waiting if seams.is_undecided(input, each)])
+            result = await self._runner.run(starting_agent, input, **options)
+            while result.interruptions:
+                # Left open by the SDK's own pause, as one that was brought along: it goes on with each decision.
+                state = result.to_state()
+                await decisions.decide(state, state.get_interruptions())
+                result = await self._runner.run(starting_agent, state, **options)
         finally:
             agent_name.reset(token)
             speaking_var.reset(before)
@@ -56,36 +65,57 @@ class TurnAgentRunner(AgentRunner):
             options = _journaled(options)
         return self._runner.run_streamed(starting_agent, input, **options)
 
-    async def _decided(self, turn: Turn, agent: Agent[Any], result: RunResult, options: dict[str, Any]) -> RunResult:
-        """What a run comes to that was left open by the SDK's own pause, as one that was brought along: it goes on with
-        each call that is decided."""
-        open_: dict[asyncio.Task[Any], str] = {}
-        asked: set[str] = set()
-        while result.interruptions:
-            state = result.to_state()
-            items = {_id_of(item): item for item in state.get_interruptions()}
-            for call_id, item in items.items():
-                if call_id not in asked:
-                    asked.add(call_id)
-                    open_[asyncio.create_task(_ask(turn, item, call_id))] = call_id
-            done, _ = await asyncio.wait(open_, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                call_id = open_.pop(task)
-                found = items.get(call_id)
-                if found is None:
-                    continue
-                try:
-                    given = task.result()
-                except REFUSALS as no:
-                    state.reject(found, rejection_message=str(no))
-                else:
-                    memory_of(turn).given[call_place(call_id)] = given
-                    state.approve(found)
-            result = await self._runner.run(agent, state, **_journaled(options))
-        return result
+
+class _Decisions:
+    """What is decided about the calls that a state of the SDK has brought along to one run."""
+
+    def __init__(self, turn: Turn) -> None:
+        self._turn = turn
+        self._open: dict[StatedCall, asyncio.Task[Approval | None]] = {}
+
+    async def decide(self, state: RunState[Any], waiting: list[ToolApprovalItem]) -> None:
+        """Ask about these calls in a state, and return once it can go on with what was decided."""
+        undecided = {_call_of(item): item for item in waiting}
+        together = [set(map(_call_of, items)) for items in seams.waiting_in_tools(state)]
+        for call, item in undecided.items():
+            if call not in self._open:
+                # A run in a tool of the agent has given its calls ids of its own.
+                asking = _ask(self._turn, item, binds_id=item.agent is state._current_agent)
+                self._open[call] = asyncio.create_task(asking)
+        while undecided:
+            open_ = [self._open[call] for call in undecided]
+            await asyncio.wait(open_, return_when=asyncio.FIRST_COMPLETED)
+            for call in [each for each in undecided if self._open[each].done()]:
+                self._take(state, undecided.pop(call), call)
+            # A run in a tool goes on once all is decided that waits in it, or it would ask about the rest itself.
+            begun = any(calls & undecided.keys() and not calls <= undecided.keys() for calls in together)
+            if not begun and not _share_an_id(undecided.values()):
+                return
+
+    def _take(self, state: RunState[Any], item: ToolApprovalItem, call: StatedCall) -> None:
+        try:
+            given = self._open.pop(call).result()
+        except REFUSALS as no:
+            state.reject(item, rejection_message=str(no))
+        else:
+            memory_of(self._turn).given[call] = given
+            state.approve(item)
 
 
-async def _ask(turn: Turn, item: ToolApprovalItem, call_id: str) -> Approval | None:
+def _share_an_id(items: Iterable[ToolApprovalItem]) -> bool:
+    ids = [_id_of(item) for item in items]
+    return len(set(ids)) < len(ids)
+
+
+def _call_of(item: ToolApprovalItem) -> StatedCall:
+    name, namespace = item.tool_name or "", _namespace_of(item)
+    raw = item.raw_item
+    kind = raw.get("type") if isinstance(raw, dict) else raw.type
+    wanted = (item.arguments or "") if kind == "function_call" else ""
+    return stated_call(item.agent, _id_of(item), name if namespace is None else f"{namespace}.{name}", wanted)
+
+
+async def _ask(turn: Turn, item: ToolApprovalItem, *, binds_id: bool) -> Approval | None:
     agent_name.set(name_of(turn, item.agent))
     arguments = read_arguments(item.arguments or "")
     tool = _tool_of(item)
@@ -96,11 +126,12 @@ async def _ask(turn: Turn, item: ToolApprovalItem, call_id: str) -> Approval | N
     call = ForeignCall(
         tool_name=item.tool_name or "tool",
         arguments={"arguments": item.arguments} if arguments is None else arguments,
-        call_id=call_id,
+        call_id=_id_of(item),
         args_schema=getattr(tool, "params_json_schema", None),
         source=source_of(server, namespace),
         options=options if tool is not None else {"allowed_decisions": ("approve", "reject")},
         is_run=tool is None or arguments is None or is_run(tool, arguments),
+        binds_id=binds_id,
     )
     return await approve(turn, call, required=True)
 

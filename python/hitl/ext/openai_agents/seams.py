@@ -50,6 +50,12 @@ _namespace_of: Callable[..., Any] = _find("agents._tool_identity", "get_explicit
 _is_deferred: Callable[..., Any] = _find("agents._tool_identity", "is_deferred_top_level_function_tool")
 server_name: Callable[[str], str] = _find("agents.mcp._logging", "get_mcp_server_log_name", "name")
 """The name of an MCP server without what may be secret in it: one that has none is called by its address."""
+_owner_of: Callable[..., Any] = _find("agents.run_state", "RunState")._find_nested_approval_state
+_scope_of: Callable[..., Any] = _find("agents.agent_tool_state", "get_agent_tool_state_scope", "context")
+_nested: Callable[..., Any] = _find("agents.agent_tool_state", "peek_agent_tool_run_result", "tool_call", "scope_id")
+_drop_nested: Callable[..., Any] = _find(
+    "agents.agent_tool_state", "drop_agent_tool_run_result", "tool_call", "scope_id"
+)
 origin_of: Callable[..., Any] = _find("agents.tool", "get_function_tool_origin")
 
 
@@ -103,3 +109,28 @@ def server_of(tool: Any) -> str | None:
     """The name of the MCP server that a tool is of."""
     binding = tool._mcp_tool_binding
     return None if binding is None else str(binding[0])
+
+
+def is_undecided(state: Any, item: Any) -> bool:
+    """Whether nothing was decided about a call that waits in a state. UserError where the SDK cannot tell it from
+    another one."""
+    state, item = _owner_of(state, item) or (state, item)
+    status = state._context.get_approval_status(
+        item.tool_name or "", item.call_id, tool_namespace=item.tool_namespace, existing_pending=item
+    )
+    return status is None
+
+
+def waiting_in_tools(state: Any) -> list[list[Any]]:
+    """The calls that wait in runs of agents as tools, by the call of the tool."""
+    response, scope = state._last_processed_response, state._agent_tool_state_scope_id
+    pending = [_nested(run.tool_call, scope_id=scope) for run in (response.functions if response else ())]
+    return [list(getattr(each, "interruptions", ())) for each in pending]
+
+
+def forget_waiting(context: Any) -> None:
+    """Let a call of an agent as a tool have its output: while calls wait in that, as they did before it went on, the
+    SDK takes the output for none, and makes the call again."""
+    call, scope = context.tool_call, _scope_of(context)
+    if getattr(_nested(call, scope_id=scope), "interruptions", ()):
+        _drop_nested(call, scope_id=scope)
