@@ -241,7 +241,7 @@ async def test_one_of_two_turns_that_gives_up_waiting_for_a_server_leaves_it_to_
     first, second = (asyncio.create_task(hitl.run(agent, "go")) for _ in range(2))
     await server.reached.wait()
     (task,) = connecting()
-    connection = mcp._connections[server]
+    (connection,) = mcp._connections[server]
     while connection.users < 2:
         await asyncio.sleep(0)
     for running, is_left in ((first, True), (second, False)):
@@ -279,7 +279,7 @@ async def test_calls_of_a_turn_that_fail_to_connect_together_count_it_once_and_t
         first, second = (asyncio.ensure_future(mcp._connect(current_turn(), server)) for _ in range(2))
         outcomes = await asyncio.gather(first, second, return_exceptions=True)
         assert [type(each) for each in outcomes] == [FileNotFoundError] * 2
-        connection = mcp._connections[server]
+        (connection,) = mcp._connections[server]
         assert connection.users == 0
         return ChatMessage.assistant_message(content="told"), state
 

@@ -2,7 +2,8 @@
 
 The SDK wants a server connected before an agent uses it, which no program can do for a worker. So a server that is not
 connected is, when a turn needs it, by a task that belongs to no turn: a connection of the turn's own would keep it from
-waiting. It ends when the last turn that used it ends or is parked.
+waiting. It ends when the last turn that used it ends or is parked. An object of the SDK's is one connection, of one
+event loop: turns on another loop use a copy of it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import logging
+import threading
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -22,7 +24,10 @@ from hitl.turn.runtime import Turn, current_turn
 
 logger = logging.getLogger("hitl.ext.openai_agents")
 
-_connections: WeakKeyDictionary[MCPServer, _Connection] = WeakKeyDictionary()
+_connections: WeakKeyDictionary[MCPServer, list[_Connection]] = WeakKeyDictionary()
+"""Those of a server, the newest last; of each loop at most one is not over or closing."""
+
+_connecting = threading.Lock()
 _of_turns: WeakKeyDictionary[Turn, dict[MCPServer, _Connection]] = WeakKeyDictionary()
 
 
@@ -51,7 +56,11 @@ class ServerOfTurn(MCPServer):
         return self._server.cached_tools
 
     async def connect(self) -> None:
-        await _connect(current_turn(), self._server)
+        await self._connected()
+
+    async def _connected(self) -> MCPServer:
+        """The server, as the turn's loop is connected to it."""
+        return await _connect(current_turn(), self._server)
 
     async def cleanup(self) -> None:
         """Nothing: the turn keeps it."""
@@ -61,8 +70,8 @@ class ServerOfTurn(MCPServer):
         turn = current_turn()
 
         async def body() -> list[dict[str, Any]]:
-            await self.connect()
-            listed = await self._server.list_tools(run_context, agent)
+            server = await self._connected()
+            listed = await server.list_tools(run_context, agent)
             return [tool.model_dump(mode="json", by_alias=True, exclude_unset=True) for tool in listed]
 
         name = _name_in(turn, self._server)
@@ -71,18 +80,16 @@ class ServerOfTurn(MCPServer):
 
     async def call_tool(self, tool_name: str, arguments: Any, meta: Any = None) -> Any:
         """A call; whoever makes it is in a step."""
-        await self.connect()
+        server = await self._connected()
         if meta is None:
-            return await self._server.call_tool(tool_name, arguments)
-        return await self._server.call_tool(tool_name, arguments, meta=meta)
+            return await server.call_tool(tool_name, arguments)
+        return await server.call_tool(tool_name, arguments, meta=meta)
 
     async def list_prompts(self, *arguments: Any, **more: Any) -> Any:
-        await self.connect()
-        return await self._server.list_prompts(*arguments, **more)
+        return await (await self._connected()).list_prompts(*arguments, **more)
 
     async def get_prompt(self, *arguments: Any, **more: Any) -> Any:
-        await self.connect()
-        return await self._server.get_prompt(*arguments, **more)
+        return await (await self._connected()).get_prompt(*arguments, **more)
 
 
 def _name_in(turn: Turn, server: MCPServer) -> str:
@@ -105,18 +112,15 @@ async def leave(turn: Turn, *, wait: bool) -> None:
             await asyncio.wait(gone)
 
 
-async def _connect(turn: Turn, server: MCPServer) -> None:
-    """Return once the server can be used by the turn."""
+async def _connect(turn: Turn, server: MCPServer) -> MCPServer:
+    """Return once the server can be used by the turn: it, or a copy of it."""
     mine = _of_turns.setdefault(turn, {})
     connection = mine.get(server)
     if connection is None:
-        connection = _connections.get(server)
-        if connection is None or connection.task.done():
-            if getattr(server, "session", None) is not None:
-                return  # the program has connected it
-            connection = None
-        if connection is None or connection.closing.is_set() or connection.loop is not turn.loop:
-            connection = _connections[server] = _Connection(server, connection)
+        with _connecting:
+            connection = _connection_on(turn.loop, server)
+        if connection is None:
+            return server  # the program has connected it
         connection.users += 1
         mine[server] = connection
     try:
@@ -126,19 +130,46 @@ async def _connect(turn: Turn, server: MCPServer) -> None:
             del mine[server]
             connection.users -= 1
         raise
+    return connection.copy or server
+
+
+def _connection_on(loop: asyncio.AbstractEventLoop, server: MCPServer) -> _Connection | None:
+    """The connection to a server that turns on this loop use, which may have to be begun; None where the program has
+    connected it."""
+    known = [each for each in _connections.get(server, ()) if not each.task.done()]
+    here = next((each for each in reversed(known) if each.loop is loop), None)
+    if here is not None and not here.closing.is_set():
+        return here
+    with_it = next((each for each in known if each.copy is None), None)
+    if with_it is None and getattr(server, "session", None) is not None:
+        return None
+    is_taken = with_it is not None and with_it.loop is not loop
+    copy = seams.copy_of(server) if is_taken else None
+    if is_taken and copy is None:
+        name = seams.server_name(server.name)
+        raise RuntimeError(
+            f"the MCP server {name} is connected on another event loop, and no copy can be made of a "
+            f"{type(server).__name__}; give the agent of each loop a server of its own"
+        )
+    made = _Connection(server, here, copy)
+    _connections[server] = [*known, made]
+    return made
 
 
 class _Connection:
-    """What holds one server connected: a task, since the SDK wants it closed by whoever has opened it."""
+    """What holds one server connected: a task, since the SDK wants it closed by whoever has opened it. ``before``: the
+    last one of this loop, where that is not over."""
 
-    def __init__(self, server: MCPServer, before: _Connection | None) -> None:
+    def __init__(self, server: MCPServer, before: _Connection | None, copy: MCPServer | None = None) -> None:
+        self.copy = copy
+        """What is connected, where that is not the server itself, which is not kept alive here."""
         self.loop = asyncio.get_running_loop()
         self.users = 0
         self.ready: asyncio.Future[None] = self.loop.create_future()
         self.closing = asyncio.Event()
         # An empty context: whatever turn runs here, this task is not part of it.
         context = contextvars.Context()
-        self.task = self.loop.create_task(self._keep_open(server, before), name="hitl mcp", context=context)
+        self.task = self.loop.create_task(self._keep_open(copy or server, before), name="hitl mcp", context=context)
         self.task.add_done_callback(self._ended, context=context)
         self._name = seams.server_name(server.name)
 
@@ -149,7 +180,7 @@ class _Connection:
             self.task.cancel()
 
     async def _keep_open(self, server: MCPServer, before: _Connection | None) -> None:
-        if before is not None and before.loop is self.loop:
+        if before is not None:
             await asyncio.wait({before.task})  # it leaves the server as it found it
         await server.connect()  # type: ignore[no-untyped-call]
         self.ready.set_result(None)

@@ -7,9 +7,12 @@ that has them no more is an ImportError that says so: ``hitl.driver.adapters`` s
 
 from __future__ import annotations
 
+import asyncio
+import copy
 import importlib
 import inspect
 from collections.abc import Callable
+from contextlib import AsyncExitStack
 from importlib.metadata import version
 from typing import Any
 
@@ -56,6 +59,7 @@ _nested: Callable[..., Any] = _find("agents.agent_tool_state", "peek_agent_tool_
 _drop_nested: Callable[..., Any] = _find(
     "agents.agent_tool_state", "drop_agent_tool_run_result", "tool_call", "scope_id"
 )
+_WithSession: Any = _find("agents.mcp.server", "_MCPServerWithClientSession")
 origin_of: Callable[..., Any] = _find("agents.tool", "get_function_tool_origin")
 
 
@@ -109,6 +113,19 @@ def server_of(tool: Any) -> str | None:
     """The name of the MCP server that a tool is of."""
     binding = tool._mcp_tool_binding
     return None if binding is None else str(binding[0])
+
+
+def copy_of(server: Any) -> Any:
+    """An MCP server of its own with what this one was made with, unconnected; None where nobody knows how that is done.
+    All of the SDK's own keep what a connection is in the same attributes."""
+    if not isinstance(server, _WithSession):
+        return None
+    made = copy.copy(server)
+    made.session = made.server_initialize_result = made._get_session_id = made._v2_session_id = None
+    made.exit_stack = AsyncExitStack()
+    made._cleanup_lock, made._request_lock = asyncio.Lock(), asyncio.Lock()
+    made.cache_tools_list = False  # who says that the list is old says it to the other one
+    return made
 
 
 def is_undecided(state: Any, item: Any) -> bool:
