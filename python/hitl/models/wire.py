@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 from hitl.attachments import Attachment
 from hitl.messages import ChatMessage, ToolCall
@@ -114,15 +114,31 @@ def settings_to_wire(settings: ModelSettings, *, has_tools: bool, is_openai: boo
 
 _OF_TOOLS = ("tool_choice", "parallel_tool_calls")
 
+_NOT_STRICT: Final = frozenset(
+    {"allOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "prefixItems", "uniqueItems"}
+)
+
 
 def strict_schema(schema: Any) -> Any:
     """The schema in the form strict mode wants (every property required, nothing else allowed), or None where
-    that would change what it means: an open object, or an optional property whose absence has a meaning."""
+    that would change what it means: an open object, or an optional property whose absence has a meaning. Also None for
+    what strict mode has no words for, of which it refuses the whole request.
+
+    Of a `oneOf` with a `discriminator` exactly one branch holds wherever any does, so that it is an `anyOf`; without
+    one a value may fit two, which `anyOf` would let pass.
+    """
     if isinstance(schema, list):
         parts = [strict_schema(part) for part in schema]
         return None if any(part is None for part in parts) else parts
     if not isinstance(schema, dict):
         return schema
+    if not _NOT_STRICT.isdisjoint(schema):
+        return None
+    if "oneOf" in schema:
+        if "discriminator" not in schema or "anyOf" in schema:
+            return None
+        said = {key: value for key, value in schema.items() if key not in ("oneOf", "discriminator")}
+        schema = {"anyOf": schema["oneOf"], **said}
     result: dict[str, Any] = {}
     for key, value in schema.items():
         if key in ("properties", "$defs"):
@@ -130,7 +146,7 @@ def strict_schema(schema: Any) -> Any:
             if any(part is None for part in inner.values()):
                 return None
             result[key] = inner
-        elif key in ("items", "anyOf", "allOf", "prefixItems", "oneOf"):
+        elif key in ("items", "anyOf"):
             result[key] = strict_schema(value)
             if result[key] is None:
                 return None

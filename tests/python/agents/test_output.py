@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, RootModel
+from pydantic import BaseModel, Discriminator, Field, RootModel, Tag, WithJsonSchema
 from typing_extensions import TypeAliasType, TypedDict
 
 import hitl
@@ -91,6 +91,58 @@ async def test_and_is_asked_for_in_an_object_where_it_is_none(wanted: Any, value
     assert schema is not None
     assert schema.schema["type"] == "object"
     assert (await hitl.run(agent, "go")).output == value
+
+
+class Card(BaseModel):
+    kind: Literal["card"]
+    number: str
+
+
+class Cash(BaseModel):
+    kind: Literal["cash"]
+
+
+class Payment(BaseModel):
+    way: Annotated[Card | Cash, Field(discriminator="kind")]
+
+
+def test_one_of_several_that_a_word_tells_apart_is_asked_for_strictly() -> None:
+    wanted = ReActAgent(output_type=Payment).response_format
+    assert wanted is not None
+    assert "oneOf" in wanted.schema["properties"]["way"]
+    strict = strict_schema(wanted.schema)
+    assert strict["properties"]["way"] == {
+        "anyOf": [{"$ref": "#/$defs/Card"}, {"$ref": "#/$defs/Cash"}],
+        "title": "Way",
+    }
+    assert strict["$defs"]["Cash"]["additionalProperties"] is False
+
+
+class Pair(BaseModel):
+    both: tuple[int, str]
+
+
+class Bag(BaseModel):
+    things: set[int]
+
+
+def told_apart_by_code(value: Any) -> str:
+    return "card" if "number" in value else "cash"
+
+
+class Settled(BaseModel):
+    way: Annotated[Annotated[Card, Tag("card")] | Annotated[Cash, Tag("cash")], Discriminator(told_apart_by_code)]
+
+
+class Both(BaseModel):
+    way: Annotated[Card, WithJsonSchema({"allOf": [{"type": "string"}, {"type": "string"}]})]
+
+
+@pytest.mark.parametrize("wanted", [Pair, Bag, Settled, Both])
+def test_what_the_api_has_no_strict_words_for_is_not_asked_for_strictly(wanted: Any) -> None:
+    schema = ReActAgent(output_type=wanted).response_format
+    assert schema is not None
+    assert strict_schema(schema.schema) is None
 
 
 async def test_text_is_asked_for_by_no_schema() -> None:

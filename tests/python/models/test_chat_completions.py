@@ -228,12 +228,15 @@ async def test_a_structured_reply_is_asked_for_strictly_where_its_schema_allows_
 ) -> None:
     closed = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
     optional = {**closed, "required": []}
-    server.replies = [Reply("{}"), Reply("{}")]
-    await client.complete(request(response_format=ResponseFormat("Weather", closed)))
-    await client.complete(request(response_format=ResponseFormat("Weather", optional)))
-    first, second = (received.body["response_format"]["json_schema"] for received in server.received)
-    assert first == {"name": "Weather", "strict": True, "schema": {**closed, "additionalProperties": False}}
-    assert second == {"name": "Weather", "strict": False, "schema": optional}
+    pair = {**closed, "properties": {"city": {"type": "array", "prefixItems": [{"type": "string"}]}}}
+    server.replies = [Reply("{}")] * 3
+    for schema in (closed, optional, pair):
+        await client.complete(request(response_format=ResponseFormat("Weather", schema)))
+    assert [received.body["response_format"]["json_schema"] for received in server.received] == [
+        {"name": "Weather", "strict": True, "schema": {**closed, "additionalProperties": False}},
+        {"name": "Weather", "strict": False, "schema": optional},
+        {"name": "Weather", "strict": False, "schema": pair},
+    ]
 
 
 async def test_the_settings_of_a_request_are_sent_over_those_of_the_client(server: ChatCompletionsServer) -> None:
