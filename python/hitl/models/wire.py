@@ -139,6 +139,11 @@ def strict_schema(schema: Any) -> Any:
             return None
         said = {key: value for key, value in schema.items() if key not in ("oneOf", "discriminator")}
         schema = {"anyOf": schema["oneOf"], **said}
+    if "$ref" in schema and not schema.keys() <= {"$ref", "$defs"}:
+        if "anyOf" in schema:
+            return None
+        # Strict mode takes nothing beside a reference, a description say; beside a choice it does.
+        schema = {"anyOf": [{"$ref": schema["$ref"]}], **{key: schema[key] for key in schema if key != "$ref"}}
     result: dict[str, Any] = {}
     for key, value in schema.items():
         if key in ("properties", "$defs"):

@@ -145,6 +145,20 @@ def test_what_the_api_has_no_strict_words_for_is_not_asked_for_strictly(wanted: 
     assert strict_schema(schema.schema) is None
 
 
+class Parcels(BaseModel):
+    first: Point = Field(description="where it stands")
+
+
+def test_what_is_said_beside_a_reference_stands_beside_a_choice_of_one() -> None:
+    wanted = ReActAgent(output_type=Parcels).response_format
+    assert wanted is not None
+    assert wanted.schema["properties"]["first"]["$ref"] == "#/$defs/Point"
+    assert strict_schema(wanted.schema)["properties"]["first"] == {
+        "anyOf": [{"$ref": "#/$defs/Point"}],
+        "description": "where it stands",
+    }
+
+
 async def test_text_is_asked_for_by_no_schema() -> None:
     agent = ReActAgent(ScriptedChatClient([{"content": "hello"}]), output_type=str)
     assert agent.response_format is None
