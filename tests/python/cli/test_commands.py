@@ -468,6 +468,16 @@ def test_a_chat_in_a_pipe_stops_at_the_first_turn_that_fails(hitl: Run, server: 
     assert len(server.sent("POST", "/messages")) == 1
 
 
+def test_a_chat_in_a_pipe_that_comes_back_exits_as_the_turn_ended_until_something_is_said(
+    hitl: Run, server: FakeServer, session_id: str
+) -> None:
+    assert hitl("sessions", "send", session_id, "fail", "--url", server.url).returncode == 0
+    seen = hitl("chat", server.url, "--session", session_id)
+    assert (lines(seen.stdout)[-1]["status"], seen.returncode) == ("error", 1)
+    after = hitl("chat", server.url, "--session", session_id, stdin="hello\n")
+    assert (lines(after.stdout)[-1]["response"]["content"], after.returncode) == ("HELLO", 0)
+
+
 def test_a_chat_with_the_url_in_the_environment_takes_its_argument_as_the_message(
     hitl: Run, server: FakeServer
 ) -> None:

@@ -17,21 +17,23 @@ if TYPE_CHECKING:
 def run_headless(url: str, api_key: str | None, session_id: str | None, message: str | None) -> int:
     """One turn for `message`, or one for each line of standard input; stops at the first that does not end well.
 
-    With neither a message nor a line, and a session that exists, its turn is seen to its end.
+    With neither a message nor a line, and a session that exists, its turn is seen to its end, and tells the exit code.
     """
     messages = iter([message]) if message is not None else _lines()
     with Client(url, api_key=api_key) as client:
         session = client.create_session() if session_id is None else client.wait(session_id)
         _report(session)
-        code = _exit_code(session) if session.status == "interrupted" else exit_codes.OK
-        for text in messages:
-            if code != exit_codes.OK:
-                break
+        code = _exit_code(session)
+        if code == exit_codes.NEEDS_PERSON:
+            return code
+        for text in messages:  # the first one also where the last turn did not end well: something else is said
             accepted = client.send_message(session.session_id, text)
             _emit("status", session_id=accepted.session_id, status=accepted.status)
             session = client.wait(session.session_id)
             _report(session)
             code = _exit_code(session)
+            if code != exit_codes.OK:
+                break
     return code
 
 
