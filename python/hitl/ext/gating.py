@@ -54,9 +54,9 @@ def read_approvals(approvals: Mapping[str, GateOptions] | None) -> dict[str, Gat
             if options["allowed_decisions"] is None:
                 raise TypeError(f"{where}: allowed_decisions takes a list of {', '.join(DECISIONS)}, got None")
             read["allowed_decisions"] = read_allowed_decisions(options["allowed_decisions"])
-        if "approvers" in options:
+        if (approvers := read.pop("approvers", None)) is not None:
             # Kept as it was read: of a generator nothing would be left, and everybody might approve.
-            read["approvers"] = read_approvers(options["approvers"])
+            read["approvers"] = read_approvers(approvers)
         seconds(f"{where}:", options.get("expires_in"))
         made[tool] = read
     return made

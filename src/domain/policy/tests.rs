@@ -281,6 +281,7 @@ fn a_file_that_cannot_be_read_says_in_which_line() {
             "another rule",
         ),
         ("effect = \"allow\"\ntool = \"\"", 5, "must not be empty"),
+        ("effect = \"ask\"\ntool = \"x\"\napprovers = []", 6, "approvers must name somebody"),
         ("effect = \"allow\"\ntool = \"x\"\n[rules]", 6, "rules"),
     ] {
         let error = file::read(&format!("{head}{rest}")).unwrap_err();

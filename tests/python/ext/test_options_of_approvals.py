@@ -64,6 +64,12 @@ def test_what_an_agent_is_served_with_is_read_before_it_is_served(approvals: Any
         as_agent(OpenAIAgent(name="payer"), approvals=approvals)
 
 
+def test_a_list_of_nobody_is_not_taken_for_everybody() -> None:
+    with pytest.raises(ValueError, match="approvers names nobody"):
+        as_agent(OpenAIAgent(name="payer"), approvals={"pay": {"approvers": []}})
+    assert read_approvals({"pay": {"approvers": None}}) == {"pay": {}}
+
+
 def test_names_that_can_be_read_once_are_those_of_every_question() -> None:
     said = {"pay": GateOptions(approvers=iter(["ada"]), allowed_decisions=(each for each in ("approve", "reject")))}
     assert read_approvals(said) == {"pay": {"approvers": ("ada",), "allowed_decisions": ("approve", "reject")}}
