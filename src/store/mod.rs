@@ -354,7 +354,7 @@ pub trait Transaction: Reader + TurnWriter + OutboxWriter + CarriedWriter {
         self.set_messages_from(id, 0, messages)
     }
 
-    /// Replaces what a session remembers from the message at `first` on; none before it is looked at.
+    /// Replaces what a session remembers from the message at `first` on; those before it stay as they are.
     ///
     /// # Errors
     /// [`Error::SessionNotFound`], [`Error::Internal`] where it remembers fewer than `first`.
