@@ -16,7 +16,7 @@ from pydantic_ai.agent import AbstractAgent
 from pydantic_ai.exceptions import ApprovalRequired, CallDeferred
 from pydantic_ai.tools import DeferredToolRequests, ToolApproved, ToolDenied
 
-from hitl.ext.pydantic_ai import gate, serving
+from hitl.ext.pydantic_ai import deferred, gate, serving
 from hitl.ext.pydantic_ai.durability import UNNAMED, HitlDurability
 from hitl.ext.turns import is_in_turn
 from hitl.turn.places import place_var
@@ -32,13 +32,8 @@ _said: dict[str, Any] = {}
 """What the test gives for a call, by the id of that."""
 
 
-class TestDurability(HitlDurability):
-    """That of a run whose calls wait for the test."""
-
-    __test__ = False
-
-    async def handle_deferred_tool_calls(self, ctx: Any, *, requests: DeferredToolRequests) -> None:
-        """Nothing: what was collected is the test's to decide."""
+async def _left_to_the_test(self: Any, ctx: Any, *, requests: DeferredToolRequests) -> None:
+    """Nothing: what was collected is the test's to decide."""
 
 
 async def _processed(**options: Any) -> Any:
@@ -65,8 +60,8 @@ async def _asked(ctx: Any, calls: list[ToolCallPart], results: dict[str, Any]) -
         else:
             continue  # what nobody can say here
         _said[call.tool_call_id] = given
-    answered = await HitlDurability().handle_deferred_tool_calls(ctx, requests=requests)
-    return results if answered is None else {**results, **answered.to_tool_call_results()}
+    answered = await deferred.decided(ctx, requests)
+    return {**results, **answered.to_tool_call_results()}
 
 
 def _is_plain(given: Any) -> bool:
@@ -90,7 +85,7 @@ async def _left_open(tool: Any, shown: Any, call_id: str, metadata: Any, kind: A
 def _begun(self: Any, *args: Any, capabilities: Sequence[Any] | None = None, **options: Any) -> Any:
     if is_in_turn():
         # Scripted models say all they have to say at once.
-        capabilities = [*(capabilities or ()), TestDurability(name=self.name or UNNAMED, stream=False)]
+        capabilities = [*(capabilities or ()), HitlDurability(name=self.name or UNNAMED, stream=False)]
     return _iter(self, *args, capabilities=capabilities, **options)
 
 
@@ -122,6 +117,7 @@ def install() -> None:
     """Let the adapter ask the test."""
     assert serving is not None
     gate.ask_about = _left_open_unless_ruled
+    deferred.AskedFirst.handle_deferred_tool_calls = _left_to_the_test  # type: ignore[method-assign]
     gate.put_question = _left_open
     _agent_graph.process_tool_calls = _processed  # type: ignore[assignment]
     Agent.iter = _begun  # type: ignore[method-assign]

@@ -6,7 +6,6 @@ a tool calls: they get it when they run.
 
 from __future__ import annotations
 
-import asyncio
 import functools
 import inspect
 import sys
@@ -22,7 +21,7 @@ from weakref import WeakKeyDictionary
 from pydantic import JsonValue, ValidationError
 from pydantic_ai import Agent, CallToolsNode
 from pydantic_ai.agent import AbstractAgent
-from pydantic_ai.capabilities import AbstractCapability, AgentNode, CapabilityOrdering, RequestInput
+from pydantic_ai.capabilities import AbstractCapability, AgentNode
 from pydantic_ai.durable_exec import (
     JSON_CODEC,
     BaseDurabilityCapability,
@@ -33,35 +32,24 @@ from pydantic_ai.durable_exec import (
     conversation_id_from_run_id,
     external_event_scope,
 )
-from pydantic_ai.exceptions import ApprovalRequired, ModelRetry
+from pydantic_ai.exceptions import ModelRetry
 from pydantic_ai.messages import AgentStreamEvent, FilePart, TextPart, ToolCallPart
 from pydantic_ai.models import CompletedStreamedResponse, Model
 from pydantic_ai.models.wrapper import WrapperModel
 from pydantic_ai.output import OutputContext
-from pydantic_ai.tools import (
-    DeferredToolRequests,
-    DeferredToolResults,
-    RunContext,
-    ToolApproved,
-    ToolDefinition,
-    ToolDenied,
-)
+from pydantic_ai.tools import RunContext, ToolDefinition
 from pydantic_ai.toolsets import AbstractToolset, DynamicToolset, ExternalToolset, FunctionToolset
 
 from hitl.errors import InterruptExpired
-from hitl.ext.arguments import JudgedArguments
 from hitl.ext.pydantic_ai.backend import StepBackend, may_pass, show
+from hitl.ext.pydantic_ai.deferred import AskedFirst, GivenArguments
 from hitl.ext.pydantic_ai.gate import (
     GatedToolset,
     PastTheLoop,
     ServersTools,
-    ask_about,
     current_call,
-    denial,
     is_put_off,
-    put_question,
     refused_edit,
-    shown_unread,
 )
 from hitl.ext.pydantic_ai.outputs import has_functions, made_once
 from hitl.ext.turns import is_in_turn, is_past_the_loop
@@ -156,11 +144,6 @@ class HitlDurability(BaseDurabilityCapability[Any]):
             return None
         turn = current_turn()
         return turn.session_id if turn.current_step is None and turn.session_id else conversation_id_from_run_id(run_id)
-
-    def get_ordering(self) -> CapabilityOrdering:
-        """Innermost, but for who else would be asked about a call that we have asked about."""
-        ordering = super().get_ordering()
-        return replace(ordering, wraps=(*ordering.wraps, RequestInput))
 
     def get_wrapper_toolset(self, toolset: AbstractToolset[Any]) -> AbstractToolset[Any]:
         """The tools as steps, and before each of them the gate."""
@@ -266,58 +249,9 @@ class HitlDurability(BaseDurabilityCapability[Any]):
         error: ValidationError | ModelRetry,
     ) -> dict[str, Any]:
         """Let a person's arguments that do not fit cost none of the model's tries."""
-        if is_in_turn() and isinstance(call.args, _GivenArguments):
+        if is_in_turn() and isinstance(call.args, GivenArguments):
             raise await refused_edit(tool_def.name, error) from error
         raise error
-
-    async def handle_deferred_tool_calls(
-        self, ctx: RunContext[Any], *, requests: DeferredToolRequests
-    ) -> DeferredToolResults | None:
-        """Calls that were collected all the same: those that a person has refused, and those that a validator of
-        arguments puts off, before there is anything to run."""
-        if not is_in_turn():
-            return None
-        waits_for = [self._approval(ctx, call, requests.metadata.get(call.tool_call_id)) for call in requests.approvals]
-        asks = [
-            put_question(
-                ctx.tools[call.tool_name],
-                call.args_as_dict(),
-                call.tool_call_id,
-                requests.metadata.get(call.tool_call_id),
-                requests.kind(call.tool_call_id),
-            )
-            for call in requests.calls
-        ]
-        approvals, answers = await asyncio.gather(asyncio.gather(*waits_for), asyncio.gather(*asks))
-        results = DeferredToolResults()
-        for call, approval in zip(requests.approvals, approvals, strict=True):
-            if isinstance(approval, ToolApproved | ToolDenied):
-                results.approvals[call.tool_call_id] = approval
-            else:
-                results.approvals[call.tool_call_id] = ToolDenied(str(approval))
-        results.calls.update(zip((call.tool_call_id for call in requests.calls), answers, strict=True))
-        return results
-
-    async def _approval(
-        self, ctx: RunContext[Any], call: ToolCallPart, metadata: dict[str, Any] | None
-    ) -> ToolApproved | ToolDenied | Any:
-        if (refused := denial(metadata)) is not None:
-            return ToolDenied(refused)
-        try:
-            tool = ctx.tool_manager.tools[call.tool_name] if ctx.tool_manager and ctx.tool_manager.tools else None
-            shown = JudgedArguments(call.args_as_dict(), False) if tool is None else shown_unread(tool, call, ctx)
-            given = await ask_about(
-                ctx.tools[call.tool_name], shown.arguments, call.tool_call_id, True, metadata, is_run=shown.is_run
-            )
-        except ApprovalRequired as no:
-            return ToolDenied(denial(no.metadata) or "")
-        if given is not None and given.responded:
-            return given.response
-        return ToolApproved(override_args=_GivenArguments(given.args) if given is not None and given.edited else None)
-
-
-class _GivenArguments(dict[str, Any]):
-    """Arguments that a person gave in the place of the model's."""
 
 
 _NEW = "new"
@@ -433,7 +367,8 @@ class _Waiter(ExternalEventWaiter):
 
 
 def _give_to_nested_runs() -> None:
-    """Let every run in a turn be journaled: agents that a tool calls are in nobody's list, and have no hook for it."""
+    """Let every run in a turn be journaled, and ask of its calls first: agents that a tool calls are in nobody's list,
+    and have no hook for it."""
     begin = Agent.iter
 
     @functools.wraps(begin)
@@ -443,6 +378,8 @@ def _give_to_nested_runs() -> None:
         given = list(capabilities or ())
         if is_past_the_loop():
             given.append(PastTheLoop())
+        if is_in_turn():
+            given.append(AskedFirst())
         if is_in_turn() and kwargs.get("conversation_id") == _NEW:
             # The framework would take what our default is, which may be the session's.
             kwargs["conversation_id"] = conversation_id_from_run_id(_next_run_id())
