@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
-from typing import Any, NoReturn, TypedDict
+from typing import Any, Final, NoReturn, TypeAlias, TypedDict
 
 from hitl import _core
 from hitl.decisions import DECISIONS, Approval, DecisionKind, read_allowed_decisions, read_approvers
-from hitl.errors import ToolRejected
+from hitl.errors import InterruptExpired, InvalidPayload, PayloadTooLarge, ToolRejected
 from hitl.ext.arguments import beyond_json, misfit, usable, with_defaults
 from hitl.journal.account import fits_step
-from hitl.tools.asking import ApprovalMismatch, Question, ask, ask_binding_id
+from hitl.tools.asking import INTERRUPT_TYPE, ApprovalMismatch, Question, ask, ask_binding_id
 from hitl.turn.interrupts import seconds
 from hitl.turn.runtime import Turn
+
+REFUSALS: Final = (ToolRejected, InterruptExpired, InvalidPayload)
+"""Why a call is not made, in words for the model; the last of arguments that nobody can be shown."""
+
+Refusal: TypeAlias = ToolRejected | InterruptExpired | InvalidPayload
 
 
 class GateOptions(TypedDict, total=False):
@@ -106,8 +112,7 @@ class ForeignCall:
 async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval | None:
     """What people, rules and grants say about a call; None for one that needs no approval and that no rule is about.
 
-    Raises ``ToolRejected``, ``InterruptExpired``, ``InvalidAnswer``, and ``InvalidPayload`` for arguments that are too
-    large to be shown.
+    Raises one of ``REFUSALS``, ``InvalidPayload`` for arguments that are too large to be shown, and ``InvalidAnswer``.
     """
     if not required and not turn.may_have_rules:
         return None
@@ -125,6 +130,8 @@ async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval 
         await _check_fit(turn, call, schema)
     is_run = call.is_run and (schema is not None or call.args_schema is None)
     required = required or (has_rules and not is_run)
+    if required:
+        checked_payload(turn, {"type": INTERRUPT_TYPE, "tool_name": call.tool_name, "tool_args": call.arguments})
     options = call.options or {}
     allowed = read_allowed_decisions(options.get("allowed_decisions", DECISIONS))
     question = Question(
@@ -151,6 +158,20 @@ async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval 
     if decision["type"] == "edit":
         return Approval(decision["args"], edited=True)
     return Approval(call.arguments) if required or decision.get("by") == "person" else None
+
+
+def checked_payload(turn: Turn, payload: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of what people are to be shown. PayloadTooLarge where that is more than anybody can be, and InvalidPayload
+    where it is no JSON."""
+    try:
+        checked: dict[str, Any] = json.loads(_core.check_payload(payload, sys.maxsize))
+    except (TypeError, ValueError) as error:
+        raise InvalidPayload(str(error)) from error
+    try:
+        _core.check_payload(payload, turn.max_payload)
+    except ValueError as error:
+        raise PayloadTooLarge(str(error)) from error
+    return checked
 
 
 def _doubt(turn: Turn, call: ForeignCall) -> str | None:

@@ -20,8 +20,8 @@ from pydantic_core import to_jsonable_python
 
 from hitl import _core
 from hitl.decisions import DecisionKind
-from hitl.errors import InterruptExpired, ToolRejected
-from hitl.ext.gating import ForeignCall, GateOptions, approve, check_options
+from hitl.errors import ToolRejected
+from hitl.ext.gating import REFUSALS, ForeignCall, GateOptions, Refusal, approve, check_options
 from hitl.ext.langgraph.arguments import args_schema_of, is_run
 from hitl.ext.langgraph.inside import Approvals, own_tool_of, tool_asked_about
 from hitl.turn.runtime import Turn
@@ -148,9 +148,9 @@ async def _decide(
     )
     try:
         given = await approve(turn, foreign, required=True)
-    except (ToolRejected, InterruptExpired) as no:
+    except REFUSALS as no:
         if "reject" not in allowed:
-            raise  # of a rule: LangChain has no other way to leave a call out
+            raise  # of a rule, or of what nobody can be shown: LangChain has no other way to leave a call out
         said = _reason_of(no, call["name"])
         return {"type": "reject", "message": said} if said else {"type": "reject"}
     if given is not None and given.responded:
@@ -163,7 +163,7 @@ async def _decide(
     return {"type": "approve"}
 
 
-def _reason_of(no: ToolRejected | InterruptExpired, name: str) -> str | None:
+def _reason_of(no: Refusal, name: str) -> str | None:
     """What LangChain, which frames it, tells the model of a no; without it the model is told not to try again."""
     if isinstance(no, ToolRejected) and no.reason is not None:
         return no.reason

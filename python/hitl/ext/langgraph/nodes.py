@@ -27,7 +27,7 @@ from langgraph.pregel._algo import LazyAtomicCounter
 from langgraph.pregel._retry import _checkpoint_ns_for_parent_command, _should_retry_on
 from langgraph.types import Command, PregelExecutableTask, RetryPolicy, _interrupt_id
 
-from hitl.errors import InterruptExpired, ToolRejected
+from hitl.ext.gating import REFUSALS
 from hitl.ext.langgraph.asking import answer, waiting_calls
 from hitl.ext.langgraph.inside import Approvals, OwnCalls, approvals_of, calling, restart_uuids, tool_of
 from hitl.ext.langgraph.wire import from_wire, to_wire
@@ -165,7 +165,7 @@ def _retrying(policy: RetryPolicy, calls: OwnCalls) -> RetryPolicy:
     """A policy of LangGraph's that takes no no for what may pass, and lets the next try find what was decided."""
 
     def retry_on(error: Exception) -> bool:
-        if isinstance(error, (ToolRejected, InterruptExpired)) or not _should_retry_on(policy, error):
+        if isinstance(error, REFUSALS) or not _should_retry_on(policy, error):
             return False
         calls.try_again()
         return True

@@ -18,8 +18,7 @@ from langgraph.types import Command
 from pydantic_core import to_jsonable_python
 
 from hitl.decisions import Approval
-from hitl.errors import InterruptExpired, ToolRejected
-from hitl.ext.gating import ForeignCall, approve, edit_note
+from hitl.ext.gating import REFUSALS, ForeignCall, Refusal, approve, edit_note
 from hitl.ext.langgraph.arguments import args_schema_of, is_run, own_arguments, runs_as_written
 from hitl.ext.langgraph.asking import doubt_of, options_of
 from hitl.ext.langgraph.inside import (
@@ -70,7 +69,7 @@ async def _called(
     if not approved or _is_judged_otherwise(turn, request):
         try:
             given = await _ask_rules(turn, request, call_id)
-        except (ToolRejected, InterruptExpired) as no:
+        except REFUSALS as no:
             return made.keep(partial(_refusal, no, call["name"], call_id))
         if given is not None and given.responded:
             return made.keep(partial(_message, given.response, call["name"], call_id))
@@ -101,8 +100,8 @@ async def judge_own_call(tool: Any, given: Any, call_id: str | None, execute: Ex
     What a person has approved is a step, so that it runs once; what one has decided stands where LangGraph tries the
     node again.
 
-    ``given``: its arguments; ``call_id``: where its result is to be a ToolMessage. Raises ToolRejected and
-    InterruptExpired for a call that is no model's, which therefore nobody else would be told of.
+    ``given``: its arguments; ``call_id``: where its result is to be a ToolMessage. Raises one of
+    REFUSALS for a call that is no model's, which therefore nobody else would be told of.
     """
     turn, calls = current_turn("a tool"), own_calls()
     assert calls is not None
@@ -143,7 +142,7 @@ class _OwnCall:
         if not approved or _is_judged_otherwise(turn, request):
             try:
                 decided = await _ask_rules(turn, request, self.named, is_plain=self.is_plain)
-            except (ToolRejected, InterruptExpired) as no:
+            except REFUSALS as no:
                 return partial(self._tell_no, no)
             if decided is None:
                 return None
@@ -162,7 +161,7 @@ class _OwnCall:
 
         return partial(self._tell_result, await _record(turn, request, self.named, body, approved=True), note)
 
-    def _tell_no(self, no: ToolRejected | InterruptExpired) -> Any:
+    def _tell_no(self, no: Refusal) -> Any:
         if self.of_model is None:
             raise no
         return str(no) if self.call_id is None else _refusal(no, self.tool.name, self.call_id)
@@ -270,7 +269,7 @@ def _message(value: Any, name: str, call_id: str) -> ToolMessage:
     return ToolMessage(value if isinstance(value, str) else json.dumps(value), name=name, tool_call_id=call_id)
 
 
-def _refusal(no: ToolRejected | InterruptExpired, name: str, call_id: str) -> ToolMessage:
+def _refusal(no: Refusal, name: str, call_id: str) -> ToolMessage:
     return ToolMessage(str(no), name=name, tool_call_id=call_id, status="error")
 
 

@@ -19,9 +19,9 @@ from agents.tool_context import ToolContext
 from agents.tool_guardrails import ToolInputGuardrailData
 from pydantic import BaseModel
 
-from hitl.errors import InterruptExpired, InvalidPayload, ToolRejected
+from hitl.errors import ToolRejected
 from hitl.ext.arguments import names_unknown, usable
-from hitl.ext.gating import ForeignCall, approve, edit_note
+from hitl.ext.gating import REFUSALS, ForeignCall, approve, edit_note
 from hitl.ext.openai_agents import seams
 from hitl.ext.openai_agents.memory import call_place, memory_of, speaking_var, stated_call, step_path
 from hitl.ext.turns import check_rules_reach, is_in_turn
@@ -33,10 +33,6 @@ logger = logging.getLogger("hitl.ext.openai_agents")
 
 _WIRE: Final = "openai_agents"
 _NO_OBJECT: Final = "the arguments of this call are no JSON object, so nothing ran"
-
-REFUSALS: Final = (ToolRejected, InterruptExpired, InvalidPayload)
-"""Why a call is not made, in words for the model."""
-
 
 PAST_THE_LOOP: Final = "await Runner.run() in an async tool"
 """What to do instead where no rule can be asked."""

@@ -11,8 +11,8 @@ from agents import HostedMCPTool, ModelResponse, Tool
 from agents.tool import MCPToolApprovalRequest
 
 from hitl.decisions import DecisionKind
-from hitl.ext.gating import ForeignCall, approve
-from hitl.ext.openai_agents.calls import REFUSALS, read_arguments
+from hitl.ext.gating import REFUSALS, ForeignCall, approve
+from hitl.ext.openai_agents.calls import read_arguments
 from hitl.ext.openai_agents.memory import call_place, memory_of
 from hitl.turn.permits import permit
 from hitl.turn.runtime import Turn, agent_name, current_turn

@@ -26,8 +26,7 @@ from pydantic_core import to_jsonable_python
 
 from hitl import _core
 from hitl.decisions import Approval, DecisionKind
-from hitl.ext.gating import ForeignCall, approve
-from hitl.ext.openai_agents.calls import REFUSALS
+from hitl.ext.gating import REFUSALS, ForeignCall, approve
 from hitl.ext.openai_agents.memory import call_place, memory_of, speaking_var, stated_call, step_path
 from hitl.turn.permits import permit
 from hitl.turn.runtime import Turn, current_turn

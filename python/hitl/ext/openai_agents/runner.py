@@ -11,9 +11,9 @@ from agents.items import ToolApprovalItem
 from agents.run import AgentRunner
 
 from hitl.decisions import Approval
-from hitl.ext.gating import ForeignCall, approve
+from hitl.ext.gating import REFUSALS, ForeignCall, approve
 from hitl.ext.openai_agents import seams
-from hitl.ext.openai_agents.calls import REFUSALS, is_run, read_arguments, source_of
+from hitl.ext.openai_agents.calls import is_run, read_arguments, source_of
 from hitl.ext.openai_agents.memory import StatedCall, memory_of, name_of, speaking_var, stated_call
 from hitl.ext.openai_agents.sessions import JournaledSession
 from hitl.ext.turns import is_in_thread, is_in_turn

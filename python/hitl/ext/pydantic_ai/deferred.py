@@ -10,7 +10,7 @@ import asyncio
 from typing import Any
 
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
-from pydantic_ai.exceptions import ApprovalRequired
+from pydantic_ai.exceptions import ApprovalRequired, ToolFailed
 from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolDenied
 
@@ -41,16 +41,7 @@ async def decided(ctx: RunContext[Any], requests: DeferredToolRequests) -> Defer
     """What becomes of calls that were collected: those that were refused, and those that a validator of arguments or a
     hook puts off, before there is anything to run."""
     waits_for = [_approval(ctx, call, requests.metadata.get(call.tool_call_id)) for call in requests.approvals]
-    asks = [
-        put_question(
-            ctx.tools[call.tool_name],
-            call.args_as_dict(),
-            call.tool_call_id,
-            requests.metadata.get(call.tool_call_id),
-            requests.kind(call.tool_call_id),
-        )
-        for call in requests.calls
-    ]
+    asks = [_answer(ctx, call, requests) for call in requests.calls]
     approvals, answers = await asyncio.gather(asyncio.gather(*waits_for), asyncio.gather(*asks))
     results = DeferredToolResults()
     for call, approval in zip(requests.approvals, approvals, strict=True):
@@ -60,6 +51,15 @@ async def decided(ctx: RunContext[Any], requests: DeferredToolRequests) -> Defer
             results.approvals[call.tool_call_id] = ToolDenied(str(approval))
     results.calls.update(zip((call.tool_call_id for call in requests.calls), answers, strict=True))
     return results
+
+
+async def _answer(ctx: RunContext[Any], call: ToolCallPart, requests: DeferredToolRequests) -> Any:
+    call_id = call.tool_call_id
+    said, kind = requests.metadata.get(call_id), requests.kind(call_id)
+    try:
+        return await put_question(ctx.tools[call.tool_name], call.args_as_dict(), call_id, said, kind)
+    except ToolFailed as failed:
+        return failed
 
 
 async def _approval(

@@ -8,7 +8,6 @@ told in its words: it is collected, and denied at once.
 from __future__ import annotations
 
 import contextvars
-import json
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
@@ -22,9 +21,9 @@ from pydantic_core import to_jsonable_python
 
 from hitl import _core
 from hitl.decisions import Approval, read_approvers
-from hitl.errors import InterruptExpired, ToolRejected
+from hitl.errors import InvalidPayload
 from hitl.ext.arguments import JudgedArguments, says, usable, with_defaults
-from hitl.ext.gating import ForeignCall, GateOptions, approve, check_options, edit_note
+from hitl.ext.gating import REFUSALS, ForeignCall, GateOptions, approve, check_options, checked_payload, edit_note
 from hitl.ext.turns import check_rules_reach, is_in_turn
 from hitl.journal.iterators import with_lists
 from hitl.tools.names import as_shown
@@ -170,7 +169,7 @@ async def ask_about(
     )
     try:
         return await approve(current_turn(), call, required=required)
-    except (ToolRejected, InterruptExpired) as no:
+    except REFUSALS as no:
         raise ApprovalRequired(metadata={_DENIED: str(no)}) from no
 
 
@@ -181,7 +180,8 @@ async def put_question(
     metadata: dict[str, Any] | None,
     kind: str = "external",
 ) -> Any:
-    """What a person, or whoever is told of the interrupt, gives for the result of a call that does not run here."""
+    """What a person, or whoever is told of the interrupt, gives for the result of a call that does not run here. Raises
+    ToolFailed for one that nobody can be shown."""
     options = _options(tool, metadata)
     type_ = options.get("type", "question" if kind == "question" else "external_call")
     said = {name: value for name, value in (metadata or {}).items() if name != OPTIONS}
@@ -190,9 +190,13 @@ async def put_question(
     turn = current_turn()
     if schema is not None:
         _core.check_response_schema(schema)
+    try:
+        checked = checked_payload(turn, payload)
+    except InvalidPayload as error:
+        raise ToolFailed(str(error)) from error
     return await turn.ask(
         type_,
-        json.loads(_core.check_payload(payload, turn.max_payload)),
+        checked,
         message=options.get("description"),
         response_schema=schema,
         tool_call_id=call_id,
