@@ -11,13 +11,27 @@ import asyncio
 import contextvars
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, nullcontext
+from typing import Protocol
 
 from hitl.turn.places import place_var
 
 # What is left of a limit at least: that it is over is a timer's to say, which is in the journal.
 _LEAST_SECONDS = 0.001
 
-_running: contextvars.ContextVar[tuple[Stopwatch, ...]] = contextvars.ContextVar("hitl_stopwatches", default=())
+
+class Countdown(Protocol):
+    """What counts the time of work, and stands still while somebody is asked."""
+
+    def pause(self) -> None: ...
+
+    def resume(self) -> None: ...
+
+    def discount(self) -> None: ...
+
+    def count_again(self) -> None: ...
+
+
+_running: contextvars.ContextVar[tuple[Countdown, ...]] = contextvars.ContextVar("hitl_stopwatches", default=())
 
 
 class Stopwatch:
@@ -138,16 +152,25 @@ async def _limit(seconds: float, what: str, goes_on: bool) -> AsyncIterator[None
     try:
         async with timeout:
             watch = Stopwatch(timeout, seconds)
-            token = _running.set((*_running.get(), watch))
-            try:
-                yield
-            finally:
-                watch.stop()
-                _running.reset(token)
+            with counting(watch):
+                try:
+                    yield
+                finally:
+                    watch.stop()
     except TimeoutError as error:
         if timeout.expired():
             raise TimeoutError(took_longer(what, seconds, goes_on=goes_on)) from error
         raise
+
+
+@contextmanager
+def counting(watch: Countdown) -> Iterator[None]:
+    """In this block, and in what it begins, it counts, and is told when to stand still."""
+    token = _running.set((*_running.get(), watch))
+    try:
+        yield
+    finally:
+        _running.reset(token)
 
 
 @contextmanager

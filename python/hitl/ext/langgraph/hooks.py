@@ -26,7 +26,7 @@ from langgraph._internal._constants import CONF
 from langgraph.constants import START
 from langgraph.graph import message as graph_messages
 from langgraph.prebuilt.tool_node import ToolNode
-from langgraph.pregel import Pregel, _loop, _runner
+from langgraph.pregel import Pregel, _loop, _retry, _runner
 from langsmith._internal import _aiter
 
 from hitl.ext.langgraph import tracing
@@ -34,6 +34,7 @@ from hitl.ext.langgraph.inside import OwnCalls, calling, next_uuid, own_calls
 from hitl.ext.langgraph.models import ask_model, ask_model_in_thread, is_asking
 from hitl.ext.langgraph.nodes import CACHE, run_task
 from hitl.ext.langgraph.streamed import in_one_piece, tells_events
+from hitl.ext.langgraph.timeouts import run_timed, watch_idle, watch_run
 from hitl.ext.langgraph.tools import RUNS, call_tool, judge_own_call
 from hitl.ext.turns import check_rules_reach, is_in_thread, is_in_turn, let_the_loop_run
 from hitl.turn.runtime import call_blocking, current_turn
@@ -66,6 +67,28 @@ def _wrap_nodes() -> None:
             return run_plain(*args, **kwargs)
 
     _runner.run_with_retry = run_with_retry  # type: ignore[attr-defined]
+
+
+def _wrap_timeouts() -> None:
+    run, watch = _original(_retry, "_arun_with_timeout"), _original(_retry, "_run_timeout_watchdog")
+    scope = _original(_retry, "_TimedAttemptScope")
+    watch_idle_ = _original(scope, "wait_for_idle_timeout")
+
+    @functools.wraps(run)
+    async def arun_with_timeout(*args: Any, **kwargs: Any) -> Any:
+        return await (run_timed(run, *args, **kwargs) if is_in_turn() else run(*args, **kwargs))
+
+    @functools.wraps(watch)
+    async def run_timeout_watchdog(seconds: float) -> None:
+        await (watch_run(seconds) if is_in_turn() else watch(seconds))
+
+    @functools.wraps(watch_idle_)
+    async def wait_for_idle_timeout(self: Any, seconds: float) -> None:
+        await (watch_idle(self, seconds) if is_in_turn() else watch_idle_(self, seconds))
+
+    _retry._arun_with_timeout = arun_with_timeout
+    _retry._run_timeout_watchdog = run_timeout_watchdog  # type: ignore[assignment]
+    scope.wait_for_idle_timeout = wait_for_idle_timeout
 
 
 def _wrap_caches() -> None:
@@ -358,6 +381,7 @@ async def _in_thread(name: str, plain: Any, request: Any, handler: Any) -> Any:
 
 
 _wrap_nodes()
+_wrap_timeouts()
 _wrap_caches()
 _wrap_graphs()
 _wrap_tools()
