@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pydantic_ai import Agent, ApprovalRequired, DeferredToolRequests, DeferredToolResults, RunContext, ToolDenied
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering, HandleDeferredToolCalls, Hooks
+from pydantic_ai.messages import ModelRequest, ModelResponse, ToolCallPart, UserPromptPart
 from pydantic_ai.tools import ToolApproved
 
 import hitl
@@ -138,7 +139,7 @@ async def test_what_nobody_decided_in_time_does_not_run(way: str, handler: Says)
 
 def no_more_than_three(request: Any) -> Any:
     """A rule that denies large payments, and allows the others."""
-    if request["payload"]["tool_args"]["cents"] > 3:
+    if request["payload"]["tool_args"].get("cents", 0) > 3:
         return {"type": "reject", "reason": "large", "by": "policy"}
     return {"type": "approve", "by": "policy"} if not request.get("required", True) else PENDING
 
@@ -252,3 +253,48 @@ async def test_a_rule_denies_also_what_code_beside_a_tool_wants_approved(way: st
     )
     assert run.effects == []
     assert [outcome for outcome, _ in said] == ["denied"]
+
+
+# -- what the program has approved before a run ------------------------------------------------------------------------
+
+
+def going_on(effects: Effects, cents: int) -> Agent[Any, Any]:
+    """An agent whose tool runs another one, with what it says to a call that was put off before."""
+    inner = Agent(says([("pay", {"cents": cents})]), name="inner", output_type=[str, DeferredToolRequests])
+
+    @inner.tool(requires_approval=True)
+    def pay(ctx: RunContext[None], cents: int) -> str:
+        effects.append((cents, ctx.tool_call_metadata))
+        return f"paid {cents}"
+
+    outer = Agent(says([("ask", {})]), name="outer")
+
+    @outer.tool_plain
+    async def ask() -> str:
+        call = ToolCallPart("pay", {"cents": cents}, tool_call_id="c00")
+        history = [ModelRequest(parts=[UserPromptPart("Pay.")]), ModelResponse(parts=[call])]
+        given = DeferredToolResults(approvals={"c00": True}, metadata={"c00": {"by": "Ada"}})
+        result = await inner.run(message_history=history, deferred_tool_results=given)
+        return str(result.output)
+
+    return outer
+
+
+@pytest.mark.parametrize(
+    ("cents", "told", "effects"),
+    [(5, ["denied", "Policy rejected pay: large"], []), (1, ["success", "paid 1"], [(1, {"by": "Ada"})])],
+    ids=["denied", "allowed"],
+)
+async def test_rules_hold_for_what_the_program_has_approved_by_itself(cents: int, told: Any, effects: Any) -> None:
+    def ruled(turn: LocalTurn) -> None:
+        turn.port.decide_at_once = no_more_than_three
+
+    run, said = await proved(lambda made: going_on(made, cents), setup=ruled, journal_start={"policy": True})
+    assert [(outcome, json.loads(reply)) for outcome, reply in said] == [("success", [told])]
+    assert run.effects == effects
+    assert all(asked.get("required") is False for asked in run.requests)
+
+
+async def test_without_rules_nobody_is_asked_about_what_the_program_has_approved() -> None:
+    run, _ = await proved(lambda made: going_on(made, 5))
+    assert (run.effects, run.requests) == ([(5, {"by": "Ada"})], [])

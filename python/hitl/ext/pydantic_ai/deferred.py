@@ -15,7 +15,7 @@ from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolDenied
 
 from hitl.ext.arguments import JudgedArguments
-from hitl.ext.pydantic_ai.gate import ask_about, denial, put_question, shown_unread
+from hitl.ext.pydantic_ai.gate import approved_calls, ask_about, denial, put_question, shown_unread
 
 
 class AskedFirst(AbstractCapability[Any]):
@@ -77,4 +77,5 @@ async def _approval(
         return ToolDenied(denial(no.metadata) or "")
     if given is not None and given.responded:
         return given.response
+    approved_calls().add((ctx.run_id, call.tool_call_id))
     return ToolApproved(override_args=GivenArguments(given.args) if given is not None and given.edited else None)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextvars
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
+from weakref import WeakKeyDictionary
 
 from pydantic import ValidationError
 from pydantic_ai.capabilities import AbstractCapability
@@ -28,7 +29,7 @@ from hitl.ext.turns import check_rules_reach, is_in_turn
 from hitl.journal.iterators import with_lists
 from hitl.tools.names import as_shown
 from hitl.turn.interrupts import seconds
-from hitl.turn.runtime import current_turn
+from hitl.turn.runtime import Turn, current_turn
 from hitl.turn.steps import patched
 
 OPTIONS: Final = "hitl"
@@ -42,6 +43,14 @@ current_call: contextvars.ContextVar[ToolCallPart | None] = contextvars.ContextV
     "hitl_pydantic_ai_call", default=None
 )
 """The call that is made here, as the model wrote it, or who edited it."""
+
+
+_approved: WeakKeyDictionary[Turn, set[tuple[str | None, str | None]]] = WeakKeyDictionary()
+
+
+def approved_calls() -> set[tuple[str | None, str | None]]:
+    """Collected calls of this turn that people and rules have approved already: by the ids of the run and the call."""
+    return _approved.setdefault(current_turn(), set())
 
 
 @dataclass
@@ -81,8 +90,9 @@ class GatedToolset(WrapperToolset[Any]):
         required = kind == "unapproved" and not ctx.tool_call_approved
         asked: dict[str, Any] | None = None
         note: str | None = None
+        is_decided = ctx.tool_call_approved and (ctx.run_id, ctx.tool_call_id) in approved_calls()
         while True:
-            if not ctx.tool_call_approved:
+            if not is_decided:  # as is what the program has approved by itself: rules hold for that too
                 given = await self._approved(tool, tool_args, ctx, required, asked)
                 if given is not None and given.responded:
                     return given.response
@@ -90,7 +100,9 @@ class GatedToolset(WrapperToolset[Any]):
                     tool_args, note = await _read(tool, given.args, ctx), edit_note(given.args)
                     _rewrite(given.args, ctx)
                 if given is not None:
-                    ctx = replace(ctx, tool_call_approved=True, tool_call_metadata=asked)
+                    told = ctx.tool_call_metadata if ctx.tool_call_approved else asked
+                    ctx = replace(ctx, tool_call_approved=True, tool_call_metadata=told)
+                is_decided = ctx.tool_call_approved
             try:
                 return _noted(await super().call_tool(name, tool_args, ctx, tool), note)
             except ApprovalRequired as wanted:
