@@ -14,7 +14,7 @@ export class RawNumber {
 /** What no text of anybody's begins with. Marks digits on their way through the browser's own reader. */
 const MARK = [...crypto.getRandomValues(new Uint32Array(4))].map((number) => number.toString(36)).join("-");
 /** A text, or a number. In a text nothing is to be found, so it is passed over as a whole. */
-const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?/gs;
+const TOKEN = /"[^"\\]*(?:\\.[^"\\]*)*"|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\d.])/gs;
 
 /** Reads JSON. Throws a `SyntaxError` where it is none. */
 export function parse(text: string): Json {

@@ -4,6 +4,7 @@ import { forgetDrafts as forgetAnswers } from "./answer/drafts";
 import { Problem, api } from "./api";
 import { title } from "./format";
 import { parse, isObject, type Json } from "./json";
+import { groups, undo } from "./inbox/deciding";
 import { loadDone, loadPending, takeAway, takeIn } from "./inbox/lists";
 import { forgetDrafts as forgetMessages } from "./sessions/drafts";
 import { announce, failed } from "./shell/notices";
@@ -66,19 +67,23 @@ let lastHere: string | null | undefined;
 
 /** What the server can do, and who this is. */
 async function learn(): Promise<void> {
-  const routes = await api.routes();
-  store.set({ routes });
-  if (routes.has(store.ME)) {
-    const me = await api.me();
-    // Who signs in again goes on with what they had begun; it is nobody else's.
-    if (lastHere !== undefined && lastHere !== me.name) {
-      forgetAnswers();
-      forgetMessages();
-    }
-    lastHere = me.name;
-    store.set({ me });
-  }
+  store.set({ routes: await api.routes() });
+  await recognize();
   store.set({ needsKey: false });
+}
+
+/** Who this is: all pages of a browser have one cookie, and another may have signed in on one of them. */
+async function recognize(): Promise<void> {
+  if (!store.get().routes.has(store.ME)) return;
+  const me = await api.me();
+  // Who signs in again goes on with what they had begun; it is nobody else's.
+  if (lastHere !== undefined && lastHere !== me.name) {
+    for (const [key] of groups(store.get().held)) undo(key);
+    forgetAnswers();
+    forgetMessages();
+  }
+  lastHere = me.name;
+  store.set({ me });
 }
 
 /** Asks for everything that the page shows, and then hears what changes. */
@@ -106,7 +111,7 @@ function listen(): void {
     // What happened before the stream was open is in the lists.
     void loadPending();
     if (store.get().done.loaded) void loadDone();
-    if (store.get().routes.size === 0) void learn().catch(failed);
+    void (store.get().routes.size === 0 ? learn() : recognize()).catch(failed);
     for (const listener of sessionListeners) listener("");
   };
   stream.onerror = () => {

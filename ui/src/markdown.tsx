@@ -225,10 +225,12 @@ function Link({ target, shown, label }: { target: string; shown: ComponentChildr
   }
   if (url === null || !["https:", "http:", "mailto:"].includes(url.protocol)) return <span>{shown}</span>;
   const place = url.protocol === "mailto:" ? url.pathname : url.host;
+  // One that is written out says its host itself, but for what stands before an `@` or is written in letters of two kinds.
+  const saysItself = label === target && (url.protocol === "mailto:" ? url.pathname === target.slice("mailto:".length) : target.toLowerCase().startsWith(`${url.protocol}//${url.host}`));
   return (
     <span>
       <a href={url.href} target="_blank" rel="noopener noreferrer nofollow">{shown}</a>
-      {label !== target && <span class="where"> (<Plain text={place} />)</span>}
+      {!saysItself && <span class="where"> (<Plain text={place} />)</span>}
     </span>
   );
 }

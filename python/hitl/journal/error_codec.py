@@ -104,7 +104,7 @@ _LOST = object()
 def _encoded_or(default: Any, value: Any) -> Any:
     try:
         return encode(value)
-    except (TypeError, ValueError):
+    except Exception:  # noqa: BLE001 - whatever it is: the error that is told of is another one
         return default
 
 

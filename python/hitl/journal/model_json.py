@@ -20,15 +20,13 @@ def of_model(model: Any) -> Any:
     try:
         text: str = model.model_dump_json(by_alias=True, warnings=False)
         again = type(model).model_validate_json(text)
-    except ValueError:  # both of pydantic's errors: not to be written, or not to be read
+    except Exception:  # noqa: BLE001 - an author's validators run here, and JSON may not be what they are for
         return NONE
     return json.loads(text) if _is_same(again, model) else NONE
 
 
 def of_field(model: Any, name: str) -> Any:
     """The JSON of one field, read; or ``NONE``."""
-    from pydantic.errors import PydanticUserError
-
     kind: Any = type(model)
     value = vars(model)[name]
     if name not in kind.model_fields:  # an attribute beside them
@@ -37,7 +35,7 @@ def of_field(model: Any, name: str) -> Any:
         field = _adapter(kind, name)
         text = field.dump_json(value, warnings="error")
         again = field.validate_json(text)
-    except (ValueError, PydanticUserError):  # the second one: of a type that pydantic does not know
+    except Exception:  # noqa: BLE001 - as above, or of a type that pydantic does not know
         return NONE
     return json.loads(text) if _is_same(again, value) else NONE
 

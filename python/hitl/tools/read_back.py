@@ -38,6 +38,8 @@ def find_unread(
     except ValidationError as error:
         item = error.errors(include_url=False, include_context=False, include_input=False)[0]
         return f"{_path(item['loc']) or 'arguments'}: what is shown of it cannot be read back ({item['msg']})"
+    except Exception as error:  # noqa: BLE001 - an author's validators run here, and JSON may not be what they are for
+        return f"arguments: what is shown of them cannot be read back ({type(error).__name__})"
     extra = again.model_extra or {}
     for name, value in values.items():
         field = fields.get(name)

@@ -195,7 +195,7 @@ def _outcome(turn: _Turn, scope: StepScope, value: Any, error: BaseException | N
             return scope.plain
         try:
             return {"value": encode(value, f"result of {scope.kind} {scope.name!r}")}
-        except (TypeError, ValueError) as unstorable:
+        except Exception as unstorable:  # noqa: BLE001 - else whoever waits for the step would wait for ever
             if scope.kind == "tool":
                 return stored_as_json(scope.name, value, unstorable)
             return turn.error_outcome(unstorable)

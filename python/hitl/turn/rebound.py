@@ -1,6 +1,7 @@
 """Functions of asyncio that a turn cannot use as they are, because they iterate a set of coroutines.
 
-``rebind()`` puts ours in their place, before an agent is imported. Outside of turns they are asyncio's own.
+``rebind()`` puts ours in their place: before an agent is imported where a worker imports it, else also in the modules
+that have imported them by name. Outside of turns they are asyncio's own.
 """
 
 from __future__ import annotations
@@ -19,11 +20,18 @@ _wait_for: Any = asyncio.wait_for
 
 def rebind() -> None:
     """Replace ``asyncio.as_completed``, and on Python 3.11 ``asyncio.wait_for``; harmless when called again."""
-    modules: tuple[Any, ...] = (asyncio, asyncio.tasks)
-    for module in modules:
-        module.as_completed = as_completed
-        if sys.version_info < (3, 12):
-            module.wait_for = wait_for
+    _replace("as_completed", _as_completed, as_completed)
+    if sys.version_info < (3, 12):
+        _replace("wait_for", _wait_for, wait_for)
+
+
+def _replace(name: str, theirs: Any, ours: Any) -> None:
+    if getattr(asyncio, name) is ours:
+        return
+    for module in list(sys.modules.values()):
+        members = getattr(module, "__dict__", {})  # not every entry is a module
+        if members.get(name) is theirs and members is not globals():
+            members[name] = ours
 
 
 def as_completed(fs: Iterable[Any], *, timeout: float | None = None) -> Any:

@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
+from pydantic import BaseModel, HttpUrl, field_validator
 
 import hitl
-from hitl import ChatMessage, RunState, StepError
+from hitl import ChatMessage, ReActAgent, RunState, StepError, tool
+from hitl.testing import ScriptedChatClient
 
 
 class Amount(BaseModel):
@@ -102,3 +103,41 @@ async def test_live_and_in_a_replay_alike(
     last = await hitl.run(agent, state.answer(first.interrupts[0].id, True))
     assert last.error is None
     assert caught == [(cls, seen)] * 2
+
+
+class Page(BaseModel):
+    """As people write them: the validator splits text, and of a list, as JSON has it, it makes an AttributeError."""
+
+    url: HttpUrl
+    tags: list[str]
+
+    @field_validator("tags", mode="before")
+    @classmethod
+    def split(cls, tags: Any) -> Any:
+        return tags.split(",")
+
+
+@pytest.mark.parametrize("kind", ["step", "tool", "error", "argument"])
+async def test_a_value_whose_own_validator_does_not_take_its_json_is_stored_all_the_same(kind: str) -> None:
+    page = Page.model_validate({"url": "https://a.example", "tags": "x,y"})
+
+    async def fetch(given: object = None) -> Any:
+        if kind == "error":
+            error = LookupError("no page")
+            error.page = page  # type: ignore[attr-defined]
+            raise error
+        return page
+
+    async def asks(message: ChatMessage, state: list[ChatMessage]) -> Any:
+        try:
+            found = await hitl.step(fetch, page) if kind == "argument" else await hitl.step(fetch)
+        except LookupError as error:
+            found = type(error).__name__
+        return ChatMessage.assistant_message(content=str(found)), state
+
+    client = ScriptedChatClient([{"tool_calls": [{"name": "fetch", "args": {}}]}, {"content": "done"}])
+    calls = ReActAgent(client=client, model_name="m", tools=[tool(fetch, name="fetch")])
+    agent: Any = calls if kind == "tool" else asks
+    result = await asyncio.wait_for(hitl.run(agent, "go"), 20)
+    said = {"error": "LookupError", "tool": "done"}.get(kind, str(page))
+    assert (result.status, result.output) == ("idle", said), result.error

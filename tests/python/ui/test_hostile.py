@@ -285,7 +285,10 @@ def test_no_line_keeps_the_page_busy(open_inbox: Open, kind: str) -> None:
 
 def test_a_link_says_where_it_leads(open_inbox: Open) -> None:
     inbox = open_inbox()
-    message = "Look at [your bank](https://evil.example/login) and **decide**."
+    message = (
+        "Look at [your bank](https://evil.example/login) and **decide**. "
+        "Or at https://github.com@evil.example/login and https://github.com/login."
+    )
     inbox.asked(call("ask_anything", payload={"type": "look"}, message=f"First line\n\n{message}"))
     inbox.show("First line")
     # The conversation below quotes it too, once it is loaded.
@@ -293,6 +296,8 @@ def test_a_link_says_where_it_leads(open_inbox: Open) -> None:
     link = message_shown.get_by_role("link", name="your bank")
     expect(link).to_have_attribute("rel", "noopener noreferrer nofollow")
     expect(message_shown).to_contain_text("your bank (evil.example)")
+    expect(message_shown).to_contain_text("https://github.com@evil.example/login (evil.example)")
+    expect(message_shown).to_contain_text("https://github.com/login.")
     expect(message_shown.locator("strong")).to_have_text("decide")
 
 

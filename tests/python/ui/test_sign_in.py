@@ -67,6 +67,21 @@ def test_a_cookie_outlives_the_page_and_ends_with_sign_out(enter: Enter, make_ke
     expect(inbox.page.get_by_label("Key", exact=True)).to_be_visible()
 
 
+def test_a_page_knows_who_signed_in_on_another_page_of_the_browser(enter: Enter, make_key: MakeKey) -> None:
+    inbox = enter(make_key("ada", "read", "answer")["key"])
+    expect(inbox.page.locator("header")).to_contain_text("ada")
+    inbox.page.context.set_offline(True)
+    other = inbox.page.context.new_page()
+    inbox.page.context.set_offline(False)
+    other.goto(inbox.page.url)
+    other.get_by_role("button", name="Sign out").click()
+    other.get_by_label("Key", exact=True).fill(make_key("bob", "read", "answer")["key"])
+    other.get_by_role("button", name="Sign in").click()
+    expect(other.locator("header")).to_contain_text("bob")
+    # Its own stream ended with ada's sign-in, and the next one is bob's.
+    expect(inbox.page.locator("header")).to_contain_text("bob")
+
+
 def test_servers_on_one_machine_do_not_sign_each_other_out(enter: Enter, make_key: MakeKey) -> None:
     """Browsers give the cookies of a host to all its ports."""
     inbox = enter(make_key("ada", "read", "answer")["key"])

@@ -43,6 +43,15 @@ def test_a_schema_becomes_a_form(inbox: Inbox) -> None:
     }
 
 
+def test_in_a_session_all_that_is_asked_is_shown_beside_a_call_s_arguments(inbox: Inbox) -> None:
+    asks = ask(tool_name="migrate", tool_args={"table": "orders"}, reason={"env": "prod", "rows": 40000})
+    session_id, _ = inbox.asked(asks)
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
+    card = inbox.page.get_by_role("region", name="Request: How is it?")
+    for shown in ("migrate", "orders", "prod", "40000"):
+        expect(card).to_contain_text(shown)
+
+
 @pytest.mark.parametrize(("prompt", "below"), [("Publish?", 0), ("**Publish?**", 1)])
 def test_what_the_title_says_to_the_letter_is_not_said_again_below_it(inbox: Inbox, prompt: str, below: int) -> None:
     inbox.asked(call("ask_anything", payload={"type": "confirm", "prompt": prompt}, message=None, schema=None))

@@ -3,8 +3,7 @@
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
 import { RuleFailed } from "../failed";
 import { counted, title, toolArgs } from "../format";
-import { write } from "../json";
-import { Exact, Plain } from "../shown";
+import { Plain, Value } from "../shown";
 import * as store from "../store";
 import { useStore } from "../store";
 import type { Interrupt } from "../types";
@@ -73,7 +72,7 @@ function Confirm({ kind, records, onClose }: { kind: "approve" | "reject"; recor
                   {columns.map((column) => {
                     const args = toolArgs(record);
                     const value = Object.hasOwn(args, column) ? args[column] : undefined;
-                    return <td>{value === undefined ? <span class="muted">absent</span> : <Exact text={typeof value === "string" ? value : write(value)} />}</td>;
+                    return <td>{value === undefined ? <span class="muted">absent</span> : <Value value={value} />}</td>;
                   })}
                 </tr>
               ))}

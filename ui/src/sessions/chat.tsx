@@ -180,6 +180,9 @@ async function askedIn(session: string): Promise<ReadonlyMap<string, Interrupt>>
   return calls;
 }
 
+/** Whether all that is asked is whether a tool may run, or what came of it. Others show a call's arguments and more besides. */
+const isOfCall = (record: Interrupt): boolean => ["tool_approval", "unknown_outcome"].includes(record.type) && record.payload["tool_args"] !== undefined;
+
 /** Keys mean this request only where there is no other. */
 function InPlace({ record, keys }: { record: Interrupt; keys: boolean }) {
   const now = useStore((state) => state.records.get(record.interrupt_id)) ?? record;
@@ -190,7 +193,7 @@ function InPlace({ record, keys }: { record: Interrupt; keys: boolean }) {
       <h2 class={record.type === "tool_approval" ? "mono" : ""} dir="auto">{record.type === "tool_approval" ? <Name text={title(record)} /> : <Plain text={title(record)} />}</h2>
       {record.message !== null && saysMore(record) && <Markdown text={record.message} />}
       <RuleFailed record={record} />
-      {record.payload["tool_args"] !== undefined ? <Members value={toolArgs(record)} /> : questions(record).length === 0 && Object.keys(record.payload).length > said(record).length ? <Members value={record.payload} without={said(record)} /> : null}
+      {isOfCall(record) ? <Members value={toolArgs(record)} /> : questions(record).length === 0 && Object.keys(record.payload).length > said(record).length ? <Members value={record.payload} without={said(record)} /> : null}
       {held !== undefined ? <p class="note">{held.label}. It is sent in a moment.</p> : now.status !== "pending" ? <Settled record={now} /> : <Answer record={now} keys={keys} />}
     </section>
   );
