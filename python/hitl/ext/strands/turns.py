@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
@@ -60,7 +61,7 @@ class CallInTurn:
                 del known[interrupt_id]
 
 
-@dataclass
+@dataclass(eq=False)
 class InTurn:
     """An agent, or several that are one, in a turn: what it is called, and what was found out of its calls."""
 
@@ -94,15 +95,25 @@ class InTurn:
         uses = [block.get("toolUse") for block in reply["content"]] if reply is not None else []
         where = next((number for number, use in enumerate(uses) if use is tool_use), tool_use["toolUseId"])
         call = self._calls.setdefault((self._replies, where), CallInTurn(tool_use["toolUseId"]))
-        _call.set((self, call))
+        _begun.set(WeakKeyDictionary({**_begun.get(), self: call}))
         return call
 
     def current_call(self, call_id: str) -> CallInTurn:
-        """The call that this context is of."""
-        known = _call.get()
-        if known is None or known[0] is not self:
-            _call.set(known := (self, CallInTurn(call_id)))
-        return known[1]
+        """The call that this context is of. Whoever takes what an agent does piece by piece, each in a task, has it go
+        on in a context that knows of none: there it is what has this id, and what an approval is for before any other.
+        """
+        if (call := _begun.get().get(self)) is not None:
+            return call
+        of_reply = (call for (reply, _), call in self._calls.items() if reply == self._replies)
+        found = max(
+            (each for each in of_reply if each.call_id == call_id), key=lambda each: each.required, default=None
+        )
+        if found is None:
+            raise RuntimeError(
+                f"the agent {self.name!r} makes the call {call_id!r}, before which no hook was called: "
+                "whether somebody has to approve it cannot be told"
+            )
+        return found
 
     @contextmanager
     def speaking(self) -> Iterator[None]:
@@ -115,7 +126,9 @@ class InTurn:
             agent_name.reset(token)
 
 
-_call: ContextVar[tuple[InTurn, CallInTurn] | None] = ContextVar("hitl_strands_call", default=None)
+_begun: ContextVar[Mapping[InTurn, CallInTurn]] = ContextVar("hitl_strands_begun", default=MappingProxyType({}))
+"""The call that a context is of, of each agent: one that code before a call asks may make its own in the same context.
+"""
 _at_work: ContextVar[InTurn | None] = ContextVar("hitl_strands_at_work", default=None)
 
 

@@ -1,0 +1,121 @@
+"""What stands before a call of an agent of Strands holds for it, whatever else runs there."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from strands import Agent, tool
+from strands.hooks import BeforeToolCallEvent
+from strands.interventions import Confirm, InterventionHandler, Proceed
+from strands.middleware import ExecuteToolStage
+from strands.tools.executors import SequentialToolExecutor
+from strands.types._events import ToolStreamEvent
+from strands.vended_interventions.hitl import HumanInTheLoop
+
+import hitl
+from tests.python.ext.strands_runs import APPROVE, payer, proved, says
+from tests.python.support.prefixes import Effects
+
+# -- an agent that code before the call asks ---------------------------------------------------------------------------
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+async def review() -> None:
+    """Ask an agent whose calls are made in the context of whoever asks it."""
+    reviewer = Agent(says([("look", {})]), name="reviewer", tools=[look], tool_executor=SequentialToolExecutor())
+    await reviewer.invoke_async("fine?")
+
+
+class Reviewing(InterventionHandler):
+    name = "reviewing"
+
+    async def before_tool_call(self, event: BeforeToolCallEvent, **kwargs: Any) -> Any:
+        await review()
+        return Proceed()
+
+
+class Reviewed(Reviewing):
+    name = "reviewed"
+
+    async def before_tool_call(self, event: BeforeToolCallEvent, **kwargs: Any) -> Any:
+        await review()
+        return Confirm(prompt="Pay?")
+
+
+async def reviewing_hook(event: BeforeToolCallEvent) -> None:
+    await review()
+
+
+async def reviewing_middleware(context: Any, next_fn: Any) -> Any:
+    await review()
+    async for event in next_fn(context):
+        yield event
+
+
+def with_late_hook(effects: Effects) -> Agent:
+    agent = payer(effects)
+    agent.hooks.add_callback(BeforeToolCallEvent, reviewing_hook, order=100)
+    return agent
+
+
+def with_middleware(effects: Effects) -> Agent:
+    agent = payer(effects)
+    agent.add_middleware(ExecuteToolStage, reviewing_middleware)
+    return agent
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda effects: payer(effects, interventions=[Reviewed()]),
+        lambda effects: payer(effects, interventions=[HumanInTheLoop(), Reviewing()]),
+        with_late_hook,
+        with_middleware,
+    ],
+    ids=["the intervention itself", "one after it", "a later hook", "middleware"],
+)
+async def test_a_call_waits_for_its_approval_though_an_agent_is_asked_before_it(
+    make: Callable[[Effects], Agent],
+) -> None:
+    effects: Effects = []
+    result = await hitl.run(make(effects), "go")
+    assert (result.status, effects) == ("interrupted", [])
+    run, said = await proved(make, lambda asked: APPROVE)
+    assert (said, run.effects) == ([["success", "paid 5"]], [5])
+    assert [(asked["agent"], asked["payload"]["tool_args"]) for asked in run.requests] == [("payer", {"cents": 5})]
+
+
+async def test_a_call_waits_for_its_approval_though_each_piece_of_what_its_agent_does_is_taken_in_a_task() -> None:
+    async def telling(context: Any, next_fn: Any) -> Any:
+        yield ToolStreamEvent(context.tool_use, "about to pay")
+        async for event in next_fn(context):
+            yield event
+
+    def make(effects: Effects) -> Agent:
+        inner = payer(effects, tool_executor=SequentialToolExecutor())
+        inner.add_middleware(ExecuteToolStage, telling)
+
+        @tool
+        async def ask_payer() -> str:
+            """Ask."""
+            pieces: Any = inner.stream_async("pay")
+            last: Any = None
+            while (piece := await asyncio.create_task(anext(pieces, None))) is not None:
+                last = piece
+            return str(last["result"])
+
+        return Agent(says([("ask_payer", {})]), name="clerk", tools=[ask_payer])
+
+    effects: Effects = []
+    result = await hitl.run(make(effects), "go")
+    assert (result.status, effects) == ("interrupted", []), result
+    run, said = await proved(make, lambda asked: APPROVE)
+    assert (said, run.effects) == ([["success", '[["success", "paid 5"]]\n']], [5])
