@@ -17,7 +17,7 @@ from strands.vended_interventions.hitl import HumanInTheLoop
 
 import hitl
 from tests.python.ext.strands_runs import APPROVE, payer, proved, says
-from tests.python.support.prefixes import Effects
+from tests.python.support.prefixes import Effects, Run
 
 # -- an agent that code before the call asks ---------------------------------------------------------------------------
 
@@ -119,3 +119,58 @@ async def test_a_call_waits_for_its_approval_though_each_piece_of_what_its_agent
     assert (result.status, effects) == ("interrupted", []), result
     run, said = await proved(make, lambda asked: APPROVE)
     assert (said, run.effects) == ([["success", '[["success", "paid 5"]]\n']], [5])
+
+
+# -- who let a call run ------------------------------------------------------------------------------------------------
+
+
+async def asking_hook(event: BeforeToolCallEvent) -> None:
+    event.interrupt("hook")
+
+
+async def waiting_hook(event: BeforeToolCallEvent) -> None:
+    if not await hitl.interrupt({"type": "may_it"}):
+        event.cancel_tool = "no"
+
+
+async def stepping_hook(event: BeforeToolCallEvent) -> None:
+    async def asked() -> Any:
+        return await hitl.interrupt({"type": "may_it"})
+
+    if not await hitl.step(asked):
+        event.cancel_tool = "no"
+
+
+async def asking_middleware(context: Any, next_fn: Any) -> Any:
+    context.interrupt("middleware")
+    async for event in next_fn(context):
+        yield event
+
+
+def ungated(effects: Effects, *, hook: Any = None, middleware: Any = None) -> Agent:
+    agent = payer(effects, interventions=[], hooks=[] if hook is None else [hook])
+    if middleware is not None:
+        agent.add_middleware(ExecuteToolStage, middleware)
+    return agent
+
+
+@pytest.mark.parametrize(
+    "gate",
+    [{"hook": asking_hook}, {"hook": waiting_hook}, {"hook": stepping_hook}, {"middleware": asking_middleware}],
+    ids=["a hook by interrupt", "a hook by hitl.interrupt", "a step of a hook", "middleware"],
+)
+async def test_what_a_person_let_run_is_not_run_again_after_a_crash_without_asking(gate: dict[str, Any]) -> None:
+    run, said = await proved(lambda effects: ungated(effects, **gate), lambda asked: "y")
+    assert (said, run.effects, len(run.requests)) == ([["success", "paid 5"]], [5], 1)
+    assert [request.get("lets_run") for request in run.requests] == [True]
+    assert begun_once(run) == ["~tool:c00"]
+
+
+async def test_what_nobody_was_asked_about_is_run_again_after_a_crash() -> None:
+    run, _ = await proved(ungated)
+    assert (run.effects, begun_once(run)) == ([5], [])
+
+
+def begun_once(run: Run) -> list[str]:
+    """Paths of the steps that a crash in the middle leaves for a person to judge."""
+    return [entry["step"]["path"] for entry in run.port.journal if entry["entry"] == "intent"]

@@ -31,7 +31,7 @@ from strands.vended_interventions.hitl.classifier import ClassifierResult
 
 from hitl.ext.strands.asking import put_question
 from hitl.ext.strands.turns import CallInTurn, InTurn, in_turn_of, note_answers
-from hitl.turn.permits import permit
+from hitl.turn.permits import Permit
 
 _REPLACED: Final = "before_tool_call"
 """The member of a handler with what stands before its method of this name."""
@@ -58,20 +58,20 @@ class TurnHooks(HookRegistry):
             return await super().invoke_callbacks_async(event)
         if isinstance(event, MessageAddedEvent):
             in_turn.note(event.message)
-        with in_turn.speaking(), nullcontext() if isinstance(event, _AT_THE_END) else permit():
+        gate = Permit()
+        with in_turn.speaking(), nullcontext() if isinstance(event, _AT_THE_END) else gate.again():
             if isinstance(event, BeforeToolCallEvent):
-                return await self._before_call(in_turn, event), []
+                return await self._before_call(in_turn, event, gate), []
             return await self._until_answered(in_turn, event, None), []
 
-    async def _before_call(self, in_turn: InTurn, event: Any) -> Any:
+    async def _before_call(self, in_turn: InTurn, event: Any, gate: Permit) -> Any:
         call = in_turn.begin_call(event.agent, event.tool_use)
-        before = len(call.answered)
         call.lend(event.agent)
         try:
             event = await self._until_answered(in_turn, event, call)
         finally:
             call.take_back(event.agent)
-        call.allowed |= len(call.answered) > before
+        call.allowed |= gate.asked
         return event
 
     async def _until_answered(self, in_turn: InTurn, event: Any, call: CallInTurn | None) -> Any:

@@ -135,6 +135,7 @@ async def _passed(in_turn: InTurn, context: ExecuteToolContext, tool: AgentTool)
     """What people, rules and grants say; of a call that is not made, its result."""
     call_id = context.tool_use["toolUseId"]
     call = in_turn.current_call(call_id)
+    call.note_middleware(context.agent, call_id)
     try:
         given = await approve(
             in_turn.turn,

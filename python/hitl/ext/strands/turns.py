@@ -23,6 +23,9 @@ from hitl.turn.runtime import Turn, agent_name
 _OF_CALLS: Final = ("v1:before_tool_call:", "v1:tool_call:")
 """How ids of what hooks and tools ask about a call begin: the call's id comes next."""
 
+_OF_MIDDLEWARE: Final = "v1:middleware_execute_tool:"
+"""How ids of what middleware asks about a call begin."""
+
 
 def note_answers(answered: dict[str, Interrupt], interrupts: Iterable[Interrupt], answers: Iterable[Any]) -> None:
     """Add what people said to what is ``answered``, by the ids of the interrupts."""
@@ -41,11 +44,17 @@ class CallInTurn:
     description: str | None = None
     """What to tell who approves it."""
     allowed: bool = False
-    """Whether a hook has asked a person about it, and let it pass."""
+    """Whether a hook or middleware has asked a person about it, and let it pass."""
     outcomes: dict[str, Any] = field(default_factory=dict)
     """What steps that hooks made have come to, by key."""
     answered: dict[str, Interrupt] = field(default_factory=dict)
     """What was asked about it, with the answers, by id."""
+
+    def note_middleware(self, agent: Any, call_id: str) -> None:
+        """It is allowed if middleware that let it come this far, under this id, has an answer of a person's."""
+        begin = f"{_OF_MIDDLEWARE}{call_id}:"
+        known = agent._interrupt_state.interrupts
+        self.allowed |= any(each.response is not None for id_, each in known.items() if id_.startswith(begin))
 
     def lend(self, agent: Any) -> None:
         """Let ``interrupt`` return the answers that are this call's, and none of another call with its id."""
