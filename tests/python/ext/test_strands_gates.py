@@ -174,3 +174,37 @@ async def test_what_nobody_was_asked_about_is_run_again_after_a_crash() -> None:
 def begun_once(run: Run) -> list[str]:
     """Paths of the steps that a crash in the middle leaves for a person to judge."""
     return [entry["step"]["path"] for entry in run.port.journal if entry["entry"] == "intent"]
+
+
+# -- middleware that an agent is given later ---------------------------------------------------------------------------
+
+
+async def doubling(context: Any, next_fn: Any) -> Any:
+    cents = 2 * context.tool_use["input"]["cents"]
+    async for event in next_fn(context.replace(tool_use={**context.tool_use, "input": {"cents": cents}})):
+        yield event
+
+
+async def test_what_is_approved_is_what_runs_also_of_middleware_that_came_after_the_first_turn() -> None:
+    effects: Effects = []
+    agent = payer(effects)
+    first = await hitl.run(agent, "go")
+    assert first.status == "interrupted"
+    agent.add_middleware(ExecuteToolStage, doubling)
+    second = await hitl.run(agent, "go")
+    assert second.status == "interrupted"
+    (asked,) = second.interrupts
+    assert asked.tool_args == {"cents": 10}
+    result = await hitl.run(agent, second.state.approve(asked))
+    assert (result.status, effects) == ("idle", [10]), result
+
+
+async def test_a_turn_leaves_the_middleware_of_an_agent_as_its_program_made_it() -> None:
+    def handlers() -> list[Any]:
+        return [each.handler for each in agent._middleware_registry._handlers[ExecuteToolStage]]
+
+    agent = payer([])
+    agent.add_middleware(ExecuteToolStage, doubling)
+    before = handlers()
+    await hitl.run(agent, "go")
+    assert handlers() == before

@@ -10,19 +10,17 @@ import functools
 import threading
 from collections.abc import AsyncIterator
 from typing import Any, Final, cast
-from weakref import WeakSet
 
 from strands import Agent
 from strands.handlers.callback_handler import PrintingCallbackHandler, null_callback_handler
 from strands.interventions.registry import InterventionRegistry
-from strands.middleware import ExecuteToolStage, InvokeModelStage
 from strands.models import Model
 from strands.telemetry.metrics import EventLoopMetrics
 
 from hitl.ext.strands import tracing
 from hitl.ext.strands.hooks import TurnHooks, let_approve
+from hitl.ext.strands.middleware import TurnMiddleware
 from hitl.ext.strands.state import TurnState
-from hitl.ext.strands.steps import call_tool, invoke_model
 from hitl.ext.strands.structured import Structured
 from hitl.ext.strands.turns import InTurn, in_turn_at_work, in_turn_of, know, may_pass
 from hitl.ext.turns import is_in_turn, is_past_the_loop, let_the_loop_run
@@ -34,9 +32,6 @@ UNNAMED: Final = "agent"
 """What an agent without a name is called."""
 
 _RETRIES: Final = Retries(2, "suspend", may_pass)
-
-_equipped: WeakSet[Any] = WeakSet()
-"""The registries of middleware that have ours."""
 
 
 def name_of(agent: Agent) -> str:
@@ -91,11 +86,8 @@ def _copied_tool(tool: Any, in_turn: InTurn, made: dict[int, Agent]) -> Any:
 
 def _equip(agent: Agent) -> None:
     """Let what it does be journaled in turns, once and for all of its copies."""
-    registry: Any = agent._middleware_registry
-    if registry not in _equipped:
-        _equipped.add(registry)
-        agent.add_middleware(InvokeModelStage, invoke_model)
-        agent.add_middleware(ExecuteToolStage, call_tool)
+    if not isinstance(agent._middleware_registry, TurnMiddleware):
+        agent._middleware_registry = TurnMiddleware(agent._middleware_registry)
     interventions: InterventionRegistry = agent._intervention_registry
     let_approve(interventions.handlers)
 
