@@ -29,7 +29,8 @@ class Rule:
 
     def as_json(self) -> dict[str, Any]:
         members = {"name": self.name, "effect": self.effect, "tool": self.tool, "when": self.when}
-        return {name: value for name, value in members.items() if value} | {"approvers": list(self.approvers)}
+        members = {**members, "approvers": list(self.approvers)}
+        return {name: value for name, value in members.items() if value}
 
 
 @dataclass

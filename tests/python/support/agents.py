@@ -83,8 +83,8 @@ async def transfer_by_hand(argument: dict[str, Any]) -> Any:
 
 
 async def transfer_approved_by(approvers: list[str]) -> Any:
-    """Some people alone may say yes."""
-    approved = await hitl.approval("transfer", {"cents": 1}, approvers=approvers)
+    """Some people alone may say yes; whoever may answer where there are none."""
+    approved = await hitl.approval("transfer", {"cents": 1}, approvers=approvers or None)
     return approved.args
 
 

@@ -16,7 +16,7 @@ from agents.run import AgentRunner, set_default_agent_runner
 from hitl.decisions import Approval
 from hitl.ext.gating import ForeignCall
 from hitl.ext.openai_agents import calls, hosted, local_tools, runner, seams, serving, tracing
-from hitl.ext.openai_agents.memory import call_place, memory_of
+from hitl.ext.openai_agents.memory import memory_of
 from hitl.ext.turns import is_in_turn
 from hitl.turn.runtime import Turn, current_turn
 
@@ -85,8 +85,8 @@ class TestRunner(runner.TurnAgentRunner):
                 await _ask_decided(input)
         return await super().run(starting_agent, input, **options)
 
-    async def _decided(self, turn: Turn, agent: Any, result: Any, options: dict[str, Any]) -> Any:
-        return result
+    async def _run_decided(self, turn: Turn, agent: Any, input: Any, options: dict[str, Any]) -> Any:
+        return await self._runner.run(agent, input, **options)
 
 
 async def _ask_decided(state: Any) -> None:
@@ -99,10 +99,10 @@ async def _ask_decided(state: Any) -> None:
             continue
         _said[call_id] = status
         try:
-            given = await runner._ask(turn, item, call_id)
+            given = await runner._ask(turn, item, binds_id=item.agent is state._current_agent)
         except runner.REFUSALS:
             continue
-        memory_of(turn).given[call_place(call_id)] = given
+        memory_of(turn).given[runner._call_of(item)] = given
 
 
 @contextlib.contextmanager

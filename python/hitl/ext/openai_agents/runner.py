@@ -30,26 +30,30 @@ class TurnAgentRunner(AgentRunner):
         """A run to its end."""
         if not is_in_turn():
             return await self._runner.run(starting_agent, input, **options)
-        turn = current_turn()
-        working, decisions = starting_agent, _Decisions(turn)
+        turn, working = current_turn(), starting_agent
         if isinstance(input, RunState):
             working = input._current_agent or starting_agent
         token, before = agent_name.set(name_of(turn, working)), speaking_var.set(working)
         options = _journaled(options)
         try:
-            waiting = input.get_interruptions() if isinstance(input, RunState) else []
-            if isinstance(input, RunState) and _share_an_id(waiting):
-                # First: the SDK would forget all but one of them.
-                await decisions.decide(input, [each for each in waiting if seams.is_undecided(input, each)])
-            result = await self._runner.run(starting_agent, input, **options)
-            while result.interruptions:
-                # Left open by the SDK's own pause, as one that was brought along: it goes on with each decision.
-                state = result.to_state()
-                await decisions.decide(state, state.get_interruptions())
-                result = await self._runner.run(starting_agent, state, **options)
+            return await self._run_decided(turn, starting_agent, input, options)
         finally:
             agent_name.reset(token)
             speaking_var.reset(before)
+
+    async def _run_decided(self, turn: Turn, agent: Agent[Any], input: Any, options: dict[str, Any]) -> RunResult:
+        """A run with the decisions about all that a state has brought along."""
+        decisions = _Decisions(turn)
+        waiting = input.get_interruptions() if isinstance(input, RunState) else []
+        if isinstance(input, RunState) and _share_an_id(waiting):
+            # First: the SDK would forget all but one of them.
+            await decisions.decide(input, [each for each in waiting if seams.is_undecided(input, each)])
+        result = await self._runner.run(agent, input, **options)
+        while result.interruptions:
+            # Left open by the SDK's own pause, as one that was brought along: it goes on with each decision.
+            state = result.to_state()
+            await decisions.decide(state, state.get_interruptions())
+            result = await self._runner.run(agent, state, **options)
         return result
 
     def run_sync(self, starting_agent: Agent[Any], input: Any, **options: Any) -> RunResult:
