@@ -23,6 +23,7 @@ from hitl.turn.runtime import Turn, current_turn
 _approve = calls.approve
 _decide = calls.decide
 _made_of_turn = serving._of_turn
+_forget = seams.forget_waiting
 
 
 class LeftOpen(Exception):
@@ -105,6 +106,13 @@ async def _ask_decided(state: Any) -> None:
         memory_of(turn).given[runner._call_of(item)] = given
 
 
+def _forget_waiting(context: Any) -> None:
+    """What waits in an agent as a tool goes back to the test with it, and is not forgotten before that has decided."""
+    nested = seams._nested(context.tool_call, scope_id=seams._scope_of(context))
+    if all(runner._id_of(item) in _said for item in getattr(nested, "interruptions", ())):
+        _forget(context)
+
+
 @contextlib.contextmanager
 def person() -> Iterator[Callable[[Any], Any]]:
     """Whoever answers what a turn asks: the test."""
@@ -125,4 +133,5 @@ def install() -> None:
     serving._of_turn = _of_turn
     for module in (calls, hosted, local_tools, runner):
         module.approve = _asked  # type: ignore[attr-defined]
+    seams.forget_waiting = _forget_waiting
     seams.put_tools(_decided, calls.invoke)
