@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -119,6 +120,36 @@ async def test_a_call_waits_for_its_approval_though_each_piece_of_what_its_agent
     assert (result.status, effects) == ("interrupted", []), result
     run, said = await proved(make, lambda asked: APPROVE)
     assert (said, run.effects) == ([["success", '[["success", "paid 5"]]\n']], [5])
+
+
+class Pinned(HumanInTheLoop):
+    """Reads the answer itself, to what it wants confirmed beside what it inherits."""
+
+    async def before_tool_call(self, event: BeforeToolCallEvent, **kwargs: Any) -> Any:
+        return Confirm(prompt="Which pin?", evaluate=lambda response: response == {"pin": 4711})
+
+
+class Warning(HumanInTheLoop):
+    """Lets the handler that it extends decide, and says more."""
+
+    async def before_tool_call(self, event: BeforeToolCallEvent, **kwargs: Any) -> Any:
+        action = await super().before_tool_call(event, **kwargs)
+        return replace(action, prompt="Really?") if isinstance(action, Confirm) else action
+
+
+@pytest.mark.parametrize(("answer", "effects"), [({"pin": 4711}, [5]), (APPROVE, [])], ids=["the pin", "an approval"])
+async def test_a_handler_that_extends_human_in_the_loop_reads_the_answer_itself_where_it_wants_to(
+    answer: Any, effects: Effects
+) -> None:
+    run, _ = await proved(lambda effects: payer(effects, interventions=[Pinned()]), lambda asked: answer)
+    (asked,) = run.requests
+    assert (asked["type"], asked["payload"]["reason"], run.effects) == ("hook_interrupt", "Which pin?", effects)
+
+
+async def test_a_handler_that_extends_human_in_the_loop_and_lets_it_decide_asks_for_an_approval() -> None:
+    run, _ = await proved(lambda effects: payer(effects, interventions=[Warning()]), lambda asked: APPROVE)
+    (asked,) = run.requests
+    assert (asked["type"], asked["message"], run.effects) == ("tool_approval", "Really?", [5])
 
 
 # -- who let a call run ------------------------------------------------------------------------------------------------

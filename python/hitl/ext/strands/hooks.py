@@ -42,6 +42,9 @@ _AT_THE_END: Final = (AfterInvocationEvent, AfterMultiAgentInvocationEvent)
 _STDIO: Final = "_create_stdio_ask"
 """Which of Strands' functions makes what ``ask=\"stdio\"`` stands for."""
 
+_INHERITED: Final = f"{HumanInTheLoop.before_tool_call.__qualname__}.<locals>.evaluate"
+"""What reads the answer to what ``HumanInTheLoop`` wants confirmed."""
+
 
 class TurnHooks(HookRegistry):
     """The hooks of an agent, or of several that are one, in a turn: those that it has, none of which is a question to
@@ -123,7 +126,9 @@ def _approving(handler: InterventionHandler) -> Callable[..., Any]:
 
 
 def _takes_a_yes(handler: InterventionHandler, action: Confirm) -> bool:
-    evaluate = handler._evaluate if isinstance(handler, HumanInTheLoop) else action.evaluate
+    evaluate: Any = action.evaluate
+    if isinstance(handler, HumanInTheLoop) and getattr(evaluate, "__qualname__", "") == _INHERITED:
+        evaluate = handler._evaluate  # which that one calls; one of a subclass's own is its own
     return evaluate is None or evaluate is default_evaluate
 
 
