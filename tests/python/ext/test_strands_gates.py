@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -12,12 +12,13 @@ from strands import Agent, tool
 from strands.hooks import BeforeToolCallEvent
 from strands.interventions import Confirm, InterventionHandler, Proceed
 from strands.middleware import ExecuteToolStage
+from strands.middleware._agent_stream import AgentStreamStage
 from strands.tools.executors import SequentialToolExecutor
-from strands.types._events import ToolStreamEvent
+from strands.types._events import ToolResultEvent, ToolStreamEvent
 from strands.vended_interventions.hitl import HumanInTheLoop
 
 import hitl
-from tests.python.ext.strands_runs import APPROVE, payer, proved, says
+from tests.python.ext.strands_runs import APPROVE, Speaking, payer, proved, proved_text, says
 from tests.python.support.prefixes import Effects, Run
 
 # -- an agent that code before the call asks ---------------------------------------------------------------------------
@@ -178,6 +179,12 @@ async def asking_middleware(context: Any, next_fn: Any) -> Any:
         yield event
 
 
+async def waiting_middleware(context: Any, next_fn: Any) -> Any:
+    assert await hitl.interrupt({"type": "may_it"})
+    async for event in next_fn(context):
+        yield event
+
+
 def ungated(effects: Effects, *, hook: Any = None, middleware: Any = None) -> Agent:
     agent = payer(effects, interventions=[], hooks=[] if hook is None else [hook])
     if middleware is not None:
@@ -187,8 +194,20 @@ def ungated(effects: Effects, *, hook: Any = None, middleware: Any = None) -> Ag
 
 @pytest.mark.parametrize(
     "gate",
-    [{"hook": asking_hook}, {"hook": waiting_hook}, {"hook": stepping_hook}, {"middleware": asking_middleware}],
-    ids=["a hook by interrupt", "a hook by hitl.interrupt", "a step of a hook", "middleware"],
+    [
+        {"hook": asking_hook},
+        {"hook": waiting_hook},
+        {"hook": stepping_hook},
+        {"middleware": asking_middleware},
+        {"middleware": waiting_middleware},
+    ],
+    ids=[
+        "a hook by interrupt",
+        "a hook by hitl.interrupt",
+        "a step of a hook",
+        "middleware by interrupt",
+        "middleware by hitl.interrupt",
+    ],
 )
 async def test_what_a_person_let_run_is_not_run_again_after_a_crash_without_asking(gate: dict[str, Any]) -> None:
     run, said = await proved(lambda effects: ungated(effects, **gate), lambda asked: "y")
@@ -200,6 +219,114 @@ async def test_what_a_person_let_run_is_not_run_again_after_a_crash_without_aski
 async def test_what_nobody_was_asked_about_is_run_again_after_a_crash() -> None:
     run, _ = await proved(ungated)
     assert (run.effects, begun_once(run)) == ([5], [])
+
+
+async def test_what_a_tool_asks_behind_a_gate_is_its_own_business_and_the_gates_before_something_that_waits() -> None:
+    @tool
+    async def consult() -> str:
+        """Ask somebody."""
+        return str(await hitl.interrupt({"type": "what"}))
+
+    async def reviewing(event: BeforeToolCallEvent) -> None:
+        if event.tool_use["name"] == "pay":
+            reviewer = Agent(says([("consult", {})]), name="reviewer", tools=[consult])
+            await reviewer.invoke_async("fine?")
+
+    def make(effects: Effects) -> Agent:
+        agent = payer(effects, [("consult", {})], [("pay", {"cents": 5})], interventions=[], hooks=[reviewing])
+        agent.tool_registry.process_tools([consult])
+        agent.add_middleware(ExecuteToolStage, asking_middleware)
+        return agent
+
+    run, _ = await proved(make, lambda asked: "y")
+    asked = [(each["agent"], each["type"], each.get("lets_run", False)) for each in run.requests]
+    assert asked == [
+        ("payer", "hook_interrupt", True),
+        ("payer", "what", False),
+        ("reviewer", "what", True),
+        ("payer", "hook_interrupt", True),
+    ]
+
+
+async def test_middleware_asks_about_each_call_for_itself_also_where_two_of_a_reply_have_one_id() -> None:
+    async def gate(context: Any, next_fn: Any) -> Any:
+        if context.interrupt("gate", reason=context.tool_use["input"]).response == "y":
+            async for event in next_fn(context):
+                yield event
+        else:
+            yield ToolResultEvent({"toolUseId": "one", "status": "error", "content": [{"text": "no"}]})
+
+    def make(effects: Effects) -> Agent:
+        calls = [("pay", {"cents": 5}), ("pay", {"cents": 900})]
+        agent = payer(effects, calls, interventions=[])
+        agent.model = OneId(agent.model.reply)  # type: ignore[union-attr]
+        agent.add_middleware(ExecuteToolStage, gate)
+        return agent
+
+    run, _ = await proved(make, lambda asked: "y" if asked["payload"]["reason"]["cents"] == 5 else "n")
+    assert (run.effects, sorted(asked["payload"]["reason"]["cents"] for asked in run.requests)) == ([5], [5, 900])
+
+
+async def test_what_middleware_asks_about_a_call_waits_for_no_other_call() -> None:
+    effects: Effects = []
+
+    def make() -> Agent:
+        agent = payer(effects, [("pay", {"cents": 1}), ("pay", {"cents": 2})], interventions=[])
+        agent.add_middleware(ExecuteToolStage, naming_middleware)
+        return agent
+
+    first = await hitl.run(make(), "go")
+    assert first.status == "interrupted"
+    second_asked = next(each for each in first.interrupts if each.payload["reason"] == {"cents": 2})
+    second = await hitl.run(make(), first.state.answer(second_asked, "y"))
+    assert (second.status, effects) == ("interrupted", [2])
+    assert [each.payload["reason"] for each in second.interrupts] == [{"cents": 1}]
+
+
+async def naming_middleware(context: Any, next_fn: Any) -> Any:
+    context.interrupt("gate", reason=context.tool_use["input"])
+    async for event in next_fn(context):
+        yield event
+
+
+async def test_middleware_of_a_whole_run_may_ask_too() -> None:
+    async def gate(context: Any, next_fn: Any) -> Any:
+        context.interrupt("run it?")
+        async for event in next_fn(context):
+            yield event
+
+    agent = Agent(Speaking(lambda messages: "hello"), name="greeter")
+    agent.add_middleware(AgentStreamStage, gate)
+    run, said = await proved_text(lambda effects: agent, lambda asked: "y")
+    assert said == "hello"
+    assert [(asked["payload"]["name"], asked["lets_run"]) for asked in run.requests] == [("run it?", True)]
+
+
+async def test_what_middleware_of_an_agent_in_a_tool_asks_is_asked() -> None:
+    def make(effects: Effects) -> Agent:
+        inner = payer(effects, name="inner", interventions=[])
+        inner.add_middleware(ExecuteToolStage, naming_middleware)
+
+        @tool
+        async def ask_payer() -> str:
+            """Ask."""
+            return str(await inner.invoke_async("pay"))
+
+        return Agent(says([("ask_payer", {})]), name="clerk", tools=[ask_payer])
+
+    run, said = await proved(make, lambda asked: "y")
+    assert (said, run.effects) == ([["success", '[["success", "paid 5"]]\n']], [5])
+    assert [(asked["agent"], asked["payload"]["reason"]) for asked in run.requests] == [("inner", {"cents": 5})]
+
+
+class OneId(Speaking):
+    """Its calls all have the same id."""
+
+    async def stream(self, messages: Any, *args: Any, **kwargs: Any) -> AsyncIterator[Any]:
+        async for event in super().stream(messages, *args, **kwargs):
+            if use := event.get("contentBlockStart", {}).get("start", {}).get("toolUse"):
+                use["toolUseId"] = "one"
+            yield event
 
 
 def begun_once(run: Run) -> list[str]:

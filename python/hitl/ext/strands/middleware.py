@@ -1,15 +1,29 @@
-"""An agent's middleware, with ours inside of it."""
+"""An agent's middleware in a turn, and ours around it and inside of it.
+
+Strands by itself runs all calls of a reply to their end or to their question before middleware gets its answer. Here
+the middleware of a call is called again as soon as what it asked about this call is answered.
+"""
 
 from __future__ import annotations
 
+import copy
+from collections.abc import AsyncGenerator
+from dataclasses import replace
 from typing import Any, Final
 
-from strands.middleware import ExecuteToolStage, InvokeModelStage
+from strands.interrupt import InterruptException
+from strands.middleware import ExecuteToolContext, ExecuteToolStage, InvokeModelStage
 from strands.middleware._registry import MiddlewareRegistry
 
+from hitl.ext.strands.asking import put_question
 from hitl.ext.strands.steps import Next, call_tool, invoke_model
+from hitl.ext.strands.turns import CallInTurn, in_turn_of, note_answers
+from hitl.turn.permits import Permit, current_permit
 
-_INNERMOST: Final[dict[Any, Any]] = {InvokeModelStage: invoke_model, ExecuteToolStage: call_tool}
+_ASKED: Final = "v1:middleware_execute_tool:"
+"""How ids of what middleware asks about a call begin."""
+
+_END: Final = object()
 
 
 class TurnMiddleware(MiddlewareRegistry):
@@ -19,8 +33,10 @@ class TurnMiddleware(MiddlewareRegistry):
         self.__dict__.update(vars(middleware))
 
     def compose(self, stage: Any, terminal: Next) -> Next:
-        if stage in _INNERMOST:
-            terminal = _around(stage, _INNERMOST[stage], terminal)
+        if stage is InvokeModelStage:
+            return super().compose(stage, _around(stage, invoke_model, terminal))
+        if stage is ExecuteToolStage:
+            return _around(stage, _until_answered, super().compose(stage, _around(stage, call_tool, terminal)))
         return super().compose(stage, terminal)
 
 
@@ -29,3 +45,37 @@ def _around(stage: Any, handler: Any, inner: Next) -> Next:
     alone = MiddlewareRegistry()
     alone.add_middleware(stage, handler)
     return alone.compose(stage, inner)
+
+
+async def _until_answered(context: ExecuteToolContext, next_fn: Next) -> AsyncGenerator[Any, None]:
+    """The call, with all middleware around it, once nothing is left that middleware asks about it."""
+    in_turn = in_turn_of(context.agent)
+    if in_turn is None:
+        async for event in next_fn(context):
+            yield event
+        return
+    call = in_turn.current_call(context.tool_use["toolUseId"])
+    gate = call.gate = Permit()
+    call.around = current_permit()
+    while True:
+        pieces = next_fn(_with_answers(context, call))
+        try:
+            while True:
+                with gate.again():  # and not where whoever takes a piece goes on
+                    event = await anext(pieces, _END)
+                if event is _END:
+                    return
+                yield event
+        except InterruptException as asked:
+            if not asked.interrupt.id.startswith(_ASKED):
+                raise
+            with in_turn.speaking(), gate.again():
+                answer = await put_question(in_turn.turn, asked.interrupt, None)
+            note_answers(call.answered_around, [asked.interrupt], [answer])
+
+
+def _with_answers(context: ExecuteToolContext, call: CallInTurn) -> ExecuteToolContext:
+    """The context, whose ``interrupt`` returns the answers that are this call's, and none of another with its id."""
+    state = copy.copy(context._interrupt_state)
+    state.interrupts = dict(call.answered_around)
+    return replace(context, _interrupt_state=state)

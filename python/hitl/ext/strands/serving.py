@@ -162,8 +162,8 @@ def _after(told: list[ChatMessage], prompt: Any) -> Any:
 async def _finished(runner: Any, in_turn: InTurn, prompt: Any, given: dict[str, Any]) -> Any:
     """The result of a run that nothing is left to ask of.
 
-    What hooks and tools ask is answered before they go on. What comes out here is what middleware asks, which nobody
-    but the framework can call again: it goes on with each answer that is there.
+    What hooks, tools and middleware of calls ask is answered before they go on. What comes out here is what middleware
+    of a whole run asks, which nobody but the framework can call again: it goes on with each answer that is there.
     """
     waiting: dict[asyncio.Task[Any], str] = {}
     try:

@@ -102,7 +102,7 @@ async def call_tool(context: ExecuteToolContext, next_fn: Next) -> AsyncGenerato
             yield event
         return
     if tool.tool_type != "structured_output":
-        with in_turn.speaking():
+        with in_turn.speaking(), in_turn.current_call(context.tool_use["toolUseId"]).passed():
             event = await _outcome(in_turn, context, tool, next_fn)
         yield event
         return
@@ -135,7 +135,6 @@ async def _passed(in_turn: InTurn, context: ExecuteToolContext, tool: AgentTool)
     """What people, rules and grants say; of a call that is not made, its result."""
     call_id = context.tool_use["toolUseId"]
     call = in_turn.current_call(call_id)
-    call.note_middleware(context.agent, call_id)
     try:
         given = await approve(
             in_turn.turn,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -16,15 +16,13 @@ from strands.types.exceptions import ModelThrottledException
 
 from hitl.ext.gating import GateOptions
 from hitl.ext.turns import is_in_turn
+from hitl.turn.permits import Permit, permitted
 from hitl.turn.places import place_var
 from hitl.turn.retrying import Retries, is_transient
 from hitl.turn.runtime import Turn, agent_name
 
 _OF_CALLS: Final = ("v1:before_tool_call:", "v1:tool_call:")
 """How ids of what hooks and tools ask about a call begin: the call's id comes next."""
-
-_OF_MIDDLEWARE: Final = "v1:middleware_execute_tool:"
-"""How ids of what middleware asks about a call begin."""
 
 
 def note_answers(answered: dict[str, Interrupt], interrupts: Iterable[Interrupt], answers: Iterable[Any]) -> None:
@@ -48,13 +46,20 @@ class CallInTurn:
     outcomes: dict[str, Any] = field(default_factory=dict)
     """What steps that hooks made have come to, by key."""
     answered: dict[str, Interrupt] = field(default_factory=dict)
-    """What was asked about it, with the answers, by id."""
+    """What hooks and tools asked about it, with the answers, by id."""
+    answered_around: dict[str, Interrupt] = field(default_factory=dict)
+    """What middleware asked about it, with the answers, by id."""
+    gate: Permit | None = None
+    """That middleware stands in its way."""
+    around: Permit | None = None
+    """That this call is made by what itself stands in the way of something."""
 
-    def note_middleware(self, agent: Any, call_id: str) -> None:
-        """It is allowed if middleware that let it come this far, under this id, has an answer of a person's."""
-        begin = f"{_OF_MIDDLEWARE}{call_id}:"
-        known = agent._interrupt_state.interrupts
-        self.allowed |= any(each.response is not None for id_, each in known.items() if id_.startswith(begin))
+    def passed(self) -> AbstractContextManager[Any]:
+        """Middleware lets it come this far. In the block middleware no longer stands in its way."""
+        if self.gate is None:
+            return nullcontext()
+        self.allowed |= self.gate.asked
+        return permitted() if self.around is None else self.around.again()
 
     def lend(self, agent: Any) -> None:
         """Let ``interrupt`` return the answers that are this call's, and none of another call with its id."""
