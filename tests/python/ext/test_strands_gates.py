@@ -11,7 +11,7 @@ import pytest
 from strands import Agent, tool
 from strands.hooks import BeforeToolCallEvent
 from strands.interventions import Confirm, InterventionHandler, Proceed
-from strands.middleware import ExecuteToolStage
+from strands.middleware import ExecuteToolStage, InvokeModelStage
 from strands.middleware._agent_stream import AgentStreamStage
 from strands.tools.executors import SequentialToolExecutor
 from strands.types._events import ToolResultEvent, ToolStreamEvent
@@ -246,6 +246,18 @@ async def test_what_a_tool_asks_behind_a_gate_is_its_own_business_and_the_gates_
         ("reviewer", "what", True),
         ("payer", "hook_interrupt", True),
     ]
+
+
+async def test_what_middleware_of_models_asks_lets_a_request_run() -> None:
+    async def gate(context: Any, next_fn: Any) -> Any:
+        await hitl.interrupt({"type": "ask_the_model"})
+        async for event in next_fn(context):
+            yield event
+
+    agent = Agent(Speaking(lambda messages: "hello"), name="greeter")
+    agent.add_middleware(InvokeModelStage, gate)
+    run, said = await proved_text(lambda effects: agent, lambda asked: "y")
+    assert (said, [asked.get("lets_run") for asked in run.requests]) == ("hello", [True])
 
 
 async def test_middleware_asks_about_each_call_for_itself_also_where_two_of_a_reply_have_one_id() -> None:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Final
 
 from strands.interrupt import InterruptException
-from strands.middleware import ExecuteToolContext, ExecuteToolStage, InvokeModelStage
+from strands.middleware import ExecuteToolContext, ExecuteToolStage, InvokeModelContext, InvokeModelStage
 from strands.middleware._registry import MiddlewareRegistry
 
 from hitl.ext.strands.asking import put_question
@@ -27,14 +28,14 @@ _END: Final = object()
 
 
 class TurnMiddleware(MiddlewareRegistry):
-    """The middleware of an agent, whenever it is added, and inside of all of it ours: a person is shown what runs."""
+    """The middleware of an agent, whenever it is added, between ours: innermost a person is shown what runs."""
 
     def __init__(self, middleware: MiddlewareRegistry) -> None:
         self.__dict__.update(vars(middleware))
 
     def compose(self, stage: Any, terminal: Next) -> Next:
         if stage is InvokeModelStage:
-            return super().compose(stage, _around(stage, invoke_model, terminal))
+            return _around(stage, _before_model, super().compose(stage, _around(stage, invoke_model, terminal)))
         if stage is ExecuteToolStage:
             return _around(stage, _until_answered, super().compose(stage, _around(stage, call_tool, terminal)))
         return super().compose(stage, terminal)
@@ -45,6 +46,21 @@ def _around(stage: Any, handler: Any, inner: Next) -> Next:
     alone = MiddlewareRegistry()
     alone.add_middleware(stage, handler)
     return alone.compose(stage, inner)
+
+
+def _before_model(context: InvokeModelContext, next_fn: Next) -> AsyncGenerator[Any, None]:
+    """The request, with all middleware around it, which stands in its way."""
+    return _behind(Permit(), next_fn(context))
+
+
+async def _behind(gate: Permit, pieces: AsyncGenerator[Any, None]) -> AsyncGenerator[Any, None]:
+    """What stands before something stands there while a piece is made, and not where whoever takes it goes on."""
+    while True:
+        with gate.again():
+            event = await anext(pieces, _END)
+        if event is _END:
+            return
+        yield event
 
 
 async def _until_answered(context: ExecuteToolContext, next_fn: Next) -> AsyncGenerator[Any, None]:
@@ -58,14 +74,11 @@ async def _until_answered(context: ExecuteToolContext, next_fn: Next) -> AsyncGe
     gate = call.gate = Permit()
     call.around = current_permit()
     while True:
-        pieces = next_fn(_with_answers(context, call))
         try:
-            while True:
-                with gate.again():  # and not where whoever takes a piece goes on
-                    event = await anext(pieces, _END)
-                if event is _END:
-                    return
-                yield event
+            async with aclosing(_behind(gate, next_fn(_with_answers(context, call)))) as events:
+                async for event in events:
+                    yield event
+            return
         except InterruptException as asked:
             if not asked.interrupt.id.startswith(_ASKED):
                 raise
