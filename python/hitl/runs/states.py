@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from os import PathLike
 
 ContextStrategy = Literal["merge", "replace"]
+_NO_NAME = "<lambda>"
+"""What Python calls a function without one, as a factory may be."""
 
 
 class RunState:
@@ -168,7 +170,7 @@ class RunState:
         """Not for users. RunStateError where the state is of an agent of another name: what was approved was approved
         for that one, and a tool of the same name may be another."""
         name = self._core.agent_name
-        if name is not None and name != agent.name:
+        if name is not None and name != agent.name and _NO_NAME not in (name, agent.name):
             raise RunStateError(
                 f"the run state is of agent {name!r}, and this one is {agent.name!r}\n\nhint: where it is the same "
                 f"agent under a new name, give it the one that it had: name={name!r}",
