@@ -5,15 +5,16 @@
 //! last message before it that has its id. Nodes of a graph, `~node:...`, are steps around what they do, and the
 //! conversation goes through them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 
 use super::decision::{Decision, DecisionKind, TOOL_APPROVAL, Terms};
 use super::journal::{
-    Abandoned, AbandonedCall, AbandonedReply, CallOutcome, Entry, LONGEST, RecordedEntry, StepIdentity, StepResult,
+    Abandoned, AbandonedCall, AbandonedReply, CallOutcome, Entry, LONGEST, MOST, RecordedEntry, StepIdentity, StepResult,
 };
 use super::message::{ChatMessage, ToolCall};
+use super::payload::json_size;
 use super::{InterruptId, JsonObject};
 
 /// How the name of a step begins that is a node of a graph.
@@ -101,25 +102,36 @@ enum Settled<'j> {
 /// What is known after a turn about `message` with this journal came to no answer; `before` is what was known before it.
 /// `None` where nothing was done.
 pub fn known(before: Option<&Abandoned>, message: &ChatMessage, journal: &[RecordedEntry]) -> Option<Abandoned> {
-    Abandoned::with(before, message, replies(journal))
+    let (replies, older) = replies(journal);
+    Abandoned::with(before, message, replies, older)
 }
 
-/// What the models of a turn said and had done.
-fn replies(journal: &[RecordedEntry]) -> Vec<AbandonedReply> {
+/// What the models of a turn said and had done: the last of it, as much as may be kept and a little more, and how many
+/// calls were before that.
+fn replies(journal: &[RecordedEntry]) -> (Vec<AbandonedReply>, usize) {
     let read = Read::of(journal);
-    let outermost: Vec<&Reply<'_>> =
-        read.replies.iter().filter(|reply| reply.place.around().next().is_none()).collect();
-    outermost.iter().map(|reply| read.told(reply)).collect()
+    let mut outermost = read.replies.iter().filter(|reply| reply.place.around().next().is_none()).rev();
+    let (mut told, mut size) = (Vec::new(), 0);
+    while let Some(reply) = (size <= MOST).then(|| outermost.next()).flatten() {
+        let reply = read.told(reply);
+        size += json_size(&reply);
+        told.push(reply);
+    }
+    told.reverse();
+    (told, outermost.map(|reply| reply.calls.len()).sum())
 }
 
 struct Read<'j> {
     replies: Vec<Reply<'j>>,
     traces: Vec<Trace<'j>>,
     settled: HashMap<InterruptId, Settled<'j>>,
+    /// Where in `traces` those of each call are, by its id, and those of steps, by their paths.
+    by_id: HashMap<&'j str, Vec<usize>>,
+    by_path: HashMap<&'j str, usize>,
     /// Steps that are over.
-    over: Vec<&'j str>,
+    over: HashSet<&'j str>,
     /// Steps that have steps of their own.
-    outer: Vec<&'j str>,
+    outer: HashSet<&'j str>,
 }
 
 impl<'j> Read<'j> {
@@ -128,8 +140,10 @@ impl<'j> Read<'j> {
             replies: Vec::new(),
             traces: Vec::new(),
             settled: HashMap::new(),
-            over: Vec::new(),
-            outer: Vec::new(),
+            by_id: HashMap::new(),
+            by_path: HashMap::new(),
+            over: HashSet::new(),
+            outer: HashSet::new(),
         };
         for (index, recorded) in journal.iter().enumerate() {
             match &recorded.entry {
@@ -155,7 +169,7 @@ impl<'j> Read<'j> {
                 }
                 Entry::Step { step, result } => {
                     read.note_outer(step);
-                    read.over.push(&step.path);
+                    read.over.insert(&step.path);
                     read.step(step, result, index);
                 }
                 Entry::Answer { interrupt_id, value } => {
@@ -175,7 +189,7 @@ impl<'j> Read<'j> {
         if let Some((outer, inner)) = step.path.rsplit_once('/')
             && !inner.starts_with('?')
         {
-            self.outer.push(outer);
+            self.outer.insert(outer);
         }
     }
 
@@ -254,18 +268,23 @@ impl<'j> Read<'j> {
         id: Option<&'j str>,
         path: &'j str,
     ) -> &mut Trace<'j> {
-        let said = id.and_then(|id| {
+        let said = id.filter(|_| place.is_keyed()).and_then(|id| {
             let has_it = |reply: &&Reply<'_>| reply.place.is_beside(place) && reply.has(id);
             self.replies.iter().rev().find(has_it).map(|reply| reply.index)
         });
-        let is_it = |trace: &Trace<'_>| match id {
-            Some(id) if place.is_keyed() => {
-                trace.id == Some(id) && trace.place.is_beside(place) && said.is_none_or(|said| trace.index > said)
-            }
-            Some(id) => trace.place == place && trace.id == Some(id),
-            None => trace.path == Some(path),
+        let is_it = |trace: &Trace<'_>| match place.is_keyed() {
+            true => trace.place.is_beside(place) && said.is_none_or(|said| trace.index > said),
+            false => trace.place == place,
         };
-        let at = self.traces.iter().position(is_it).unwrap_or_else(|| {
+        let known = match id {
+            Some(id) => self.by_id.get(id).and_then(|known| known.iter().copied().find(|at| is_it(&self.traces[*at]))),
+            None => self.by_path.get(path).copied(),
+        };
+        let at = known.unwrap_or_else(|| {
+            match id {
+                Some(id) => self.by_id.entry(id).or_default().push(self.traces.len()),
+                None => drop(self.by_path.insert(path, self.traces.len())),
+            }
             self.traces.push(Trace {
                 place,
                 index,
@@ -353,7 +372,7 @@ impl<'j> Read<'j> {
         if let Some(outcome) = &trace.outcome {
             return (outcome.clone(), edited, trace.guardrails);
         }
-        let is_in_flight = trace.has_begun && !trace.path.is_some_and(|path| self.outer.contains(&path));
+        let is_in_flight = trace.has_begun && !trace.path.is_some_and(|path| self.outer.contains(path));
         let outcome = match (is_in_flight, decided, settled) {
             (true, ..) => CallOutcome::Unknown,
             (_, Some(Decision::Reject { reason, message, by, .. }), _) => CallOutcome::Rejected { reason, message, by },
@@ -370,7 +389,7 @@ impl<'j> Read<'j> {
         let is_open = |scope: &str| {
             let mut outer = Some(scope);
             while let Some(path) = outer {
-                if self.over.contains(&path) && !is_node(path) {
+                if self.over.contains(path) && !is_node(path) {
                     return false;
                 }
                 outer = path.rsplit_once('/').map(|(outer, _)| outer);
@@ -404,7 +423,7 @@ impl<'j> Read<'j> {
 
     /// Whether a step is a node of a graph with steps of its own: those are what is told.
     fn is_node_around(&self, path: &str) -> bool {
-        self.outer.contains(&path) && is_node(path)
+        self.outer.contains(path) && is_node(path)
     }
 
     /// The call that a model inside of a call made, by its id.

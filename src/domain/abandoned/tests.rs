@@ -7,6 +7,7 @@ use super::*;
 use crate::domain::InterruptId;
 use crate::domain::decision::Decider;
 use crate::domain::journal::{Ending, Entry, MOST, RecordedEntry, StepIdentity, StepResult};
+use crate::domain::payload::{MAX_DEPTH, MAX_STORED_DEPTH, depth};
 use crate::domain::time::Timestamp;
 
 /// A journal that is written entry by entry.
@@ -363,6 +364,53 @@ fn of_a_single_message_with_too_many_calls_every_call_is_told_shortly() {
     assert!(json!(told).to_string().len() <= MOST);
     assert_eq!((journal.calls().len(), told.left_out), (20, 0));
     assert!(journal.outcomes().iter().all(|outcome| matches!(outcome, CallOutcome::Beginning(_))));
+}
+
+#[test]
+fn of_a_single_message_with_more_calls_than_fit_the_last_ones_are_told_and_the_others_counted() {
+    let ids: Vec<String> = (0..5000).map(|number| format!("c{number}")).collect();
+    let calls: Vec<_> = ids.iter().map(|id| (id.as_str(), "pay", "{}")).collect();
+    let journal = Journal::new().said("0#1", &calls).ran("0.4999#1", "pay", "c4999", json!("paid"));
+    let told = journal.told().unwrap();
+    assert!(json!(told).to_string().len() <= MOST);
+    let calls = journal.calls();
+    assert_eq!(calls.last().unwrap().outcome, CallOutcome::Value(json!("paid")));
+    assert_eq!((calls.len() + told.left_out, calls.len() > 100), (5000, true));
+}
+
+#[test]
+fn of_many_messages_the_last_are_told_and_the_calls_of_the_others_counted() {
+    let said = |journal: Journal, number: usize| {
+        let (id, result) = (format!("c{number}"), json!("x".repeat(LONGEST)));
+        let journal = journal.said(&format!("0#{number}"), &[(&id, "pay", "{}")]);
+        journal.ran(&format!("0.{number}#1"), "pay", &id, result)
+    };
+    let before = Journal::new().said("0#1", &[PAY]).told();
+    let journal = (0..3000).fold(Journal::new(), said);
+    let told = known(before.as_ref(), &message("go"), &journal.0).unwrap();
+    assert!(json!(told).to_string().len() <= MOST);
+    let [turn] = told.turns.as_slice() else { panic!("{told:?}") };
+    assert_eq!(turn.replies.last().unwrap().calls[0].id.as_deref(), Some("c2999"));
+    assert_eq!((turn.replies.len() + told.left_out, turn.replies.len() > 3), (3001, true));
+}
+
+#[test]
+fn what_nests_too_deeply_to_be_told_in_the_next_turn_is_told_as_text() {
+    for levels in 95..=MAX_STORED_DEPTH {
+        let deep = (0..levels).fold(json!(1), |inner, _| json!([inner]));
+        let journal = Journal::new().said("0#1", &[PAY]).ran("0.0#1", "pay", "c1", deep.clone());
+        let told = journal.told().unwrap();
+        let start = Entry::Start {
+            code: "c".to_owned(),
+            python: "3.11".to_owned(),
+            policy: false,
+            abandoned: Some(Box::new(told)),
+            traceparent: None,
+        };
+        assert!(depth(&json!(start)) <= MAX_STORED_DEPTH, "{levels}");
+        let is_whole = journal.outcomes() == [CallOutcome::Value(deep)];
+        assert_eq!(is_whole, levels <= MAX_DEPTH, "{levels}");
+    }
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::domain::JsonObject;
 use crate::domain::attached::Marked;
 use crate::domain::decision::Decider;
 use crate::domain::message::{Attachment, ChatMessage};
-use crate::domain::payload::json_size;
+use crate::domain::payload::{MAX_DEPTH, depth, json_size};
 
 /// The longest text, and the longest compact JSON, that is kept of one thing, in bytes.
 pub const LONGEST: usize = 4096;
@@ -20,6 +20,8 @@ pub const LONGEST: usize = 4096;
 pub const MOST: usize = 32 * 1024;
 /// The longest of one thing where a single message of a model has so many calls that it would be more than [`MOST`].
 const SHORT: usize = 256;
+/// More than the brackets and names are that are written around what is counted by itself.
+const AROUND: usize = 64;
 
 /// What turns did that came to no answer.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
@@ -113,34 +115,77 @@ pub enum CallOutcome {
 
 impl Abandoned {
     /// What is known after a turn about `message`, which did this, came to no answer; `before` is what was known before it.
-    /// `None` where nothing was done.
-    pub fn with(before: Option<&Self>, message: &ChatMessage, replies: Vec<AbandonedReply>) -> Option<Self> {
+    /// `None` where nothing was done. `replies` are all that the turn's models said, or the last of them, together more
+    /// than [`MOST`], where `older` calls were before them.
+    pub fn with(
+        before: Option<&Self>,
+        message: &ChatMessage,
+        replies: Vec<AbandonedReply>,
+        older: usize,
+    ) -> Option<Self> {
         let mut all = before.cloned().unwrap_or_default();
         if !replies.is_empty() {
             all.turns.push(AbandonedTurn { message: bounded_message(message), replies });
         }
         all.bound();
+        all.left_out += older;
         (!all.turns.is_empty()).then_some(all)
     }
 
     /// Leaves out the oldest until the rest is small enough; the last message of a model stays, shortened if need be.
     fn bound(&mut self) {
-        while json!(self).to_string().len() > MOST {
-            let is_last = matches!(self.turns.as_slice(), [only] if only.replies.len() == 1);
-            let Some(oldest) = self.turns.first_mut() else { return };
-            if is_last {
-                oldest.replies.iter_mut().for_each(|reply| reply.shorten(SHORT));
-                return;
+        let mut room = MOST - AROUND;
+        let (mut kept, mut is_full) = (Vec::new(), false);
+        for AbandonedTurn { message, replies } in std::mem::take(&mut self.turns).into_iter().rev() {
+            let mut needed = json_size(&message.without_nulls()) + AROUND;
+            let mut newest = Vec::new();
+            for mut reply in replies.into_iter().rev() {
+                needed += json_size(&reply) + 1;
+                let is_last = kept.is_empty() && newest.is_empty();
+                if is_last && needed > room {
+                    let around = needed - json_size(&reply);
+                    self.left_out += reply.bound(room.saturating_sub(around));
+                    is_full = true;
+                } else if is_full || needed > room {
+                    self.left_out += reply.calls.len();
+                    is_full = true;
+                    continue;
+                }
+                room = room.saturating_sub(std::mem::take(&mut needed));
+                newest.push(reply);
             }
-            self.left_out += oldest.replies.remove(0).calls.len();
-            if oldest.replies.is_empty() {
-                self.turns.remove(0);
+            if !newest.is_empty() {
+                newest.reverse();
+                kept.push(AbandonedTurn { message, replies: newest });
             }
         }
+        kept.reverse();
+        self.turns = kept;
     }
 }
 
 impl AbandonedReply {
+    /// Lets it be no larger than `most`: its texts are shortened, and where that is not enough, its first calls are left
+    /// out. How many of its calls are; the last one stays.
+    fn bound(&mut self, most: usize) -> usize {
+        self.shorten(SHORT);
+        let mut room = most.saturating_sub(AROUND + self.content.as_ref().map_or(0, json_size));
+        let mut left_out = [0, 0];
+        for (calls, left_out) in [&mut self.calls, &mut self.within].into_iter().zip(&mut left_out) {
+            let fits = |call: &&AbandonedCall| {
+                let left = room.checked_sub(json_size(call) + 1);
+                room = left.unwrap_or_default();
+                left.is_some()
+            };
+            *left_out = calls.len() - calls.iter().rev().take_while(fits).count();
+        }
+        let [of_calls, of_within] = left_out;
+        let of_calls = of_calls.min(self.calls.len().saturating_sub(1));
+        drop(self.calls.drain(..of_calls));
+        drop(self.within.drain(..of_within));
+        of_calls
+    }
+
     /// Lets no part of it be longer than `longest`.
     pub(in crate::domain) fn shorten(&mut self, longest: usize) {
         self.content = self.content.take().map(|content| shortened(content, longest));
@@ -213,10 +258,12 @@ fn addresses(message: &ChatMessage) -> (Option<Vec<Attachment>>, Option<String>)
     ((!kept.is_empty()).then_some(kept), named)
 }
 
-/// The beginning of a value's text that is longer than `longest`: of a string itself, else of its JSON.
+/// The beginning of a value's text that is longer than `longest`: of a string itself, else of its JSON. All of the text of
+/// one that nests too deeply to be stored where it is told.
 fn beginning_of(value: &Value, longest: usize) -> Option<String> {
     match value {
         Value::String(text) => beginning(text, longest),
+        other if depth(other) > MAX_DEPTH => Some(shortened(other.to_string(), longest)),
         other => beginning(&other.to_string(), longest),
     }
 }
