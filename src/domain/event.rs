@@ -178,14 +178,19 @@ pub struct NumberedEvent {
 }
 
 impl NumberedEvent {
-    /// The first `limit` of events that were stored and of others that are made of journals, each in order. One that tells
-    /// nothing (`None`) is left out.
+    /// The first `limit` of events that were stored and of others that are made of journals: of each the first `limit`, in
+    /// order. One that tells nothing (`None`) is left out, and nothing is told before what may be between: behind the last of
+    /// a list that is full there may be more of it.
     pub fn in_order(events: Vec<Self>, told: Vec<(u64, Option<EventView>)>, limit: usize) -> Vec<Self> {
         if told.is_empty() {
             return events;
         }
+        // Where all of them tell nothing, what is behind them has to be told by others.
+        let is_told = told.iter().any(|(_, event)| event.is_some());
+        let last = told.last().filter(|_| is_told && told.len() >= limit).map_or(u64::MAX, |(number, _)| *number);
+        let events = events.into_iter().filter(|event| event.number <= last);
         let told = told.into_iter().filter_map(|(number, event)| Some(Self { number, event: event? }));
-        let mut all: Vec<Self> = events.into_iter().chain(told).collect();
+        let mut all: Vec<Self> = events.chain(told).collect();
         all.sort_by_key(|event| event.number);
         all.truncate(limit);
         all
@@ -292,5 +297,23 @@ mod tests {
         let wanted: Vec<EventName> = serde_json::from_str(r#"["idle", "session.error"]"#).unwrap();
         assert_eq!(wanted, [EventName::Session(Status::Idle), EventName::Session(Status::Error)]);
         assert_eq!(json!(wanted), json!(["session.idle", "session.error"]));
+    }
+
+    #[test]
+    fn nothing_is_told_before_what_may_be_between() {
+        let view = || EventView::delta(SessionId(uuid::Uuid::from_u128(1)), "s", 1, json!({}));
+        let stored = |numbers: &[u64]| {
+            numbers.iter().map(|number| NumberedEvent { number: *number, event: view() }).collect::<Vec<_>>()
+        };
+        let told = |numbers: &[u64]| {
+            // The tenth cannot be read.
+            numbers.iter().map(|number| (*number, (*number != 10).then(view))).collect::<Vec<_>>()
+        };
+        let numbers = |events: Vec<NumberedEvent>| events.iter().map(|event| event.number).collect::<Vec<_>>();
+        let in_order = |events, entries, limit| numbers(NumberedEvent::in_order(stored(events), told(entries), limit));
+        assert_eq!(in_order(&[14, 15], &[10, 11], 2), [11], "12 and 13 may be there as well");
+        assert_eq!(in_order(&[12, 15], &[11], 2), [11, 12]);
+        assert_eq!(in_order(&[14, 15], &[10], 2), [14, 15]);
+        assert_eq!(in_order(&[14], &[], 2), [14]);
     }
 }

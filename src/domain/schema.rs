@@ -7,6 +7,7 @@ use jsonschema::{PatternOptions, Validator};
 use serde_json::Value;
 
 use super::error::{Error, FieldError, LocSegment, NOWHERE};
+use super::payload::json_size;
 use super::{FieldErrors, apart};
 use reached::ReachedSchemas;
 use steps::{Steps, longest_chain, scalars_first};
@@ -239,28 +240,53 @@ fn move_references(schema: &mut Value, place: &str) {
 /// `value` with what a schema of its own says of members that are not there: their `default`, also deeper inside. Where a
 /// schema leaves a choice (`anyOf`), nothing is filled in.
 pub fn with_defaults(value: &Value, schema: &Value) -> Value {
-    filled(value, schema, schema)
+    Filling { root: schema, room: usize::MAX }.filled(value, schema).unwrap_or_else(|| value.clone())
 }
 
-fn filled(value: &Value, schema: &Value, root: &Value) -> Value {
-    let schema = resolved(schema, root);
-    match value {
-        Value::Object(members) => {
-            let mut members = members.clone();
-            for (name, of_member) in schema["properties"].as_object().into_iter().flatten() {
-                let default = of_member.get("default").or_else(|| resolved(of_member, root).get("default"));
-                match (members.get_mut(name), default) {
-                    (Some(member), _) => *member = filled(member, of_member, root),
-                    (None, Some(default)) => {
-                        members.insert(name.clone(), default.clone());
+/// [`with_defaults`]; `None` where what is filled in, with a byte for each member that is looked for, comes to more than
+/// `most` bytes: a list of empty objects may become any number of times as long.
+pub fn with_defaults_within(value: &Value, schema: &Value, most: usize) -> Option<Value> {
+    Filling { root: schema, room: most }.filled(value, schema)
+}
+
+/// Filling in the defaults of a document.
+struct Filling<'s> {
+    root: &'s Value,
+    /// How many bytes may still be filled in.
+    room: usize,
+}
+
+impl Filling<'_> {
+    /// `None` where there is no room.
+    fn filled(&mut self, value: &Value, schema: &Value) -> Option<Value> {
+        let schema = resolved(schema, self.root);
+        Some(match value {
+            Value::Object(members) => {
+                let mut members = members.clone();
+                for (name, of_member) in schema["properties"].as_object().into_iter().flatten() {
+                    self.take(1)?;
+                    let default = of_member.get("default").or_else(|| resolved(of_member, self.root).get("default"));
+                    match (members.get_mut(name), default) {
+                        (Some(member), _) => *member = self.filled(member, of_member)?,
+                        (None, Some(default)) => {
+                            self.take(json_size(default) + name.len())?;
+                            members.insert(name.clone(), default.clone());
+                        }
+                        (None, None) => {}
                     }
-                    (None, None) => {}
                 }
+                Value::Object(members)
             }
-            Value::Object(members)
-        }
-        Value::Array(items) => items.iter().map(|item| filled(item, &schema["items"], root)).collect(),
-        other => other.clone(),
+            Value::Array(items) => {
+                items.iter().map(|item| self.filled(item, &schema["items"])).collect::<Option<_>>()?
+            }
+            other => other.clone(),
+        })
+    }
+
+    fn take(&mut self, bytes: usize) -> Option<()> {
+        self.room = self.room.checked_sub(bytes)?;
+        Some(())
     }
 }
 

@@ -30,6 +30,7 @@ pub mod presence;
 pub mod query;
 pub mod record;
 mod rows;
+pub mod schema_state;
 pub mod shared;
 pub mod signals;
 #[cfg(test)]

@@ -1,4 +1,4 @@
-"""`hitl migrate`: the schema of a database that is a store."""
+"""`hitl migrate`: the schema of a store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ def add_to(app: typer.Typer) -> None:
 def migrate(
     store: Annotated[
         str | None,
-        typer.Option("--store", envvar="HITL_STORE", help="postgresql://USER@HOST/DATABASE.", show_default=False),
+        typer.Option(
+            "--store", envvar="HITL_STORE", help="postgresql://USER@HOST/DATABASE, or a file.", show_default=False
+        ),
     ] = None,
     check: Annotated[
         bool,
@@ -35,7 +37,9 @@ def migrate(
     ] = None,
     json: AsJson = False,
 ) -> None:
-    """Make the schema of a store in PostgreSQL, or bring an older one up to date. A server makes it when it starts."""
+    """Make the schema of a store in PostgreSQL, or bring an older one up to date, also that of a file which nobody has.
+
+    A server does the same when it starts."""
     from hitl import _core
 
     if sql and check:
@@ -44,13 +48,13 @@ def migrate(
         typer.echo(_core.schema_script(grants), nl=False)
         return
     if store is None:
-        usage_error("which database is not said", "name it with --store postgresql://USER@HOST/DATABASE")
+        usage_error("which store is not said", "name it with --store postgresql://USER@HOST/DATABASE, or a file")
     if check and grants is not None:
         usage_error("--check changes nothing, and --grants does", "leave one of them out")
     try:
         found, newest = _core.store_schema(store) if check else _core.migrate_store(store, grants)
     except StoreError as error:
-        raise Failure(str(error), error.hint or "name the database with --store", exit_codes.USAGE) from error
+        raise Failure(str(error), error.hint or "name the store with --store", exit_codes.USAGE) from error
     if wants_json(json):
         print_json({"found": found, "newest": newest})
     else:

@@ -11,7 +11,8 @@ use serde_json::Value;
 
 use super::decision::{Decision, DecisionKind, TOOL_APPROVAL, Terms};
 use super::journal::{
-    Abandoned, AbandonedCall, AbandonedReply, CallOutcome, Entry, LONGEST, MOST, RecordedEntry, StepIdentity, StepResult,
+    Abandoned, AbandonedCall, AbandonedReply, CallOutcome, Entry, LONGEST, MOST, RecordedEntry, StepIdentity,
+    StepResult,
 };
 use super::message::{ChatMessage, ToolCall};
 use super::payload::json_size;

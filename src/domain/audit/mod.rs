@@ -20,7 +20,7 @@ use super::digest::{canonical, hex};
 use super::event::Triage;
 use super::grant::Grant;
 use super::interrupt::Interrupt;
-use super::schema::with_defaults;
+use super::schema::with_defaults_within;
 use super::status::InterruptStatus;
 use super::{InterruptId, JsonObject, SessionId, Timestamp, answer, digest};
 
@@ -338,17 +338,26 @@ impl Deed {
         let by = interrupt.resolved_by.as_deref();
         let deed = Self::new(Action::Decided).about(interrupt).with("resolved_by", by);
         let Some(decision) = answer::decision(interrupt.into(), &value) else { return deed.with("value", value) };
-        let args = match &decision {
+        let deed = deed.with("decision", decision.kind().as_str()).with("value", value);
+        let args = match decision {
             Decision::Approve { .. } => arguments(interrupt),
             Decision::Edit { args } => {
-                let args = Value::Object(args.clone());
-                interrupt.args_schema.as_ref().map_or_else(|| args.clone(), |schema| with_defaults(&args, schema))
+                let args = Value::Object(args);
+                let schema = interrupt.args_schema.as_ref();
+                match schema.map(|schema| with_defaults_within(&args, schema, MOST_FILLED_IN)) {
+                    None => args,
+                    Some(Some(filled)) => filled,
+                    Some(None) => return deed.with("final_args", args).with("defaults_left_out", true),
+                }
             }
             Decision::Reject { .. } | Decision::Respond { .. } => Value::Null,
         };
-        deed.with("decision", decision.kind().as_str()).with("value", value).with("final_args", args)
+        deed.with("final_args", args)
     }
 }
+
+/// How many bytes the defaults in the arguments of a decision may come to, which somebody waits for and which are kept.
+const MOST_FILLED_IN: usize = 256 * 1024;
 
 /// Who alone may answer; `None` where anybody may who may answer at all.
 fn named(approvers: &[String]) -> Option<Vec<String>> {

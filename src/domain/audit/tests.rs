@@ -134,6 +134,20 @@ fn the_final_arguments_of_an_edit_are_those_that_the_tool_fills_in_too() {
 }
 
 #[test]
+fn defaults_that_would_make_a_decision_many_times_as_long_are_not_filled_in() {
+    let row = json!({"type": "object", "properties": {"note": {"default": "x".repeat(1000)}}});
+    let schema = json!({"type": "object", "properties": {"rows": {"type": "array", "items": row}}});
+    let asked = Interrupt { args_schema: Some(schema), ..approval() };
+    let edited = |rows: usize| decided(&asked, json!({"type": "edit", "args": {"rows": vec![json!({}); rows]}}));
+    let few = edited(100);
+    assert_eq!(few["final_args"]["rows"][99]["note"], json!("x".repeat(1000)));
+    assert_eq!(few.get("defaults_left_out"), None);
+    let many = edited(10_000);
+    assert_eq!(many["final_args"]["rows"][9_999], json!({}));
+    assert_eq!(many["defaults_left_out"], json!(true));
+}
+
+#[test]
 fn a_rule_that_could_not_tell_is_named() {
     let asked = Interrupt { rule_failed: Some("rule \"odd\" could not tell: no limit".to_owned()), ..approval() };
     for details in [Value::Object(Deed::of(&asked).details), decided(&asked, json!({"approved": true}))] {

@@ -23,8 +23,8 @@ enum GivingUp {
 }
 
 impl Engine {
-    /// Gives up what is due, each in a transaction of its own: a journal may be long, and others get their turn. What cannot
-    /// be read stays, and is passed over.
+    /// Gives up what is due, each in a transaction of its own: a journal may be long, and others get their turn. One that
+    /// cannot be given up, because it cannot be read for example, stays, and is passed over.
     ///
     /// # Errors
     /// The store's.
@@ -37,11 +37,12 @@ impl Engine {
             let due = self.store.upkeep().suspended_turns(before, left, AT_ONCE).await?;
             for turn in &due {
                 match self.give_up(*turn, before).await {
-                    Err(why @ Error::Unreadable(_)) => {
+                    Err(unavailable @ Error::StoreUnavailable(_)) => return Err(unavailable),
+                    Err(why) => {
                         tracing::error!(%turn, error = %why, "a suspended turn cannot be given up");
                         left += 1;
                     }
-                    outcome => left += usize::from(outcome? == GivingUp::Left),
+                    Ok(outcome) => left += usize::from(outcome == GivingUp::Left),
                 }
             }
             if due.len() < AT_ONCE {

@@ -258,7 +258,8 @@ impl Engine {
             .await
     }
 
-    /// Removes a session and all it has, for `actor`; a turn at work is stopped.
+    /// Removes a session and all it has, for `actor`; a turn at work is stopped. Of what cannot be read nobody is told: a worker
+    /// that is at work for such a session hears it from the store, with the next that it says.
     ///
     /// # Errors
     /// [`Error::SessionNotFound`].
@@ -266,17 +267,23 @@ impl Engine {
         let owing = self.telling.owed_by(&actor);
         let deleted = self.store.transact(About::Session(id), move |tx| {
             let (mut after_commit, now) = (owing.clone(), tx.now());
-            let session = tx.session(id)?.ok_or(Error::SessionNotFound)?;
+            let session = match readable(tx.session(id))? {
+                Some(None) => return Err(Error::SessionNotFound),
+                read => read.flatten(),
+            };
             after_commit.woken.push(id);
-            for cancelled in tx.pending(id)?.iter().filter_map(|interrupt| interrupt.cancel(now)) {
-                after_commit.tell_of(tx, &session, &cancelled, now)?;
+            let mut deed = Deed::new(Action::SessionDeleted).session(id);
+            if let Some(session) = &session {
+                let pending = readable(tx.pending(id))?.unwrap_or_default();
+                for cancelled in pending.iter().filter_map(|interrupt| interrupt.cancel(now)) {
+                    after_commit.tell_of(tx, session, &cancelled, now)?;
+                }
+                deed = deed.with("agent", session.agent.as_str()).with("status", session.status().as_str());
+                readable(note_left(tx, session))?;
             }
-            let deed = Deed::new(Action::SessionDeleted).session(id);
-            let deed = deed.with("agent", session.agent.as_str()).with("status", session.status().as_str());
             after_commit.record(tx, deed, now)?;
-            note_left(tx, &session)?;
             tx.delete_session(id)?;
-            Ok((session.turn(), after_commit))
+            Ok((session.and_then(|session| session.turn()), after_commit))
         });
         let engine = Arc::clone(self);
         detached(async move {
@@ -374,5 +381,16 @@ impl Engine {
             self.store.query(move |reader| reader.session(id)?.ok_or(Error::SessionNotFound)).await?;
         }
         Ok(subscription)
+    }
+}
+
+/// What was read; `None` where it cannot be.
+fn readable<T>(read: Result<T, Error>) -> Result<Option<T>, Error> {
+    match read {
+        Err(why @ Error::Unreadable(_)) => {
+            tracing::warn!(error = %why, "what cannot be read is deleted");
+            Ok(None)
+        }
+        read => read.map(Some),
     }
 }

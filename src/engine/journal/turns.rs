@@ -16,6 +16,7 @@ use crate::engine::Engine;
 use crate::engine::alarm::STORE_PAUSE;
 use crate::engine::journal::host::RunOver;
 use crate::engine::journal::turn_claims::owned_turn;
+use crate::engine::ports::dispatch::Lost;
 use crate::engine::telling::after_commit::AfterCommit;
 use crate::faults::{self, Point};
 use crate::store::about::About;
@@ -223,13 +224,27 @@ impl Engine {
         let is_replaying = self.placement.is_replaying(turn, epoch);
         let failure = if is_replaying { Failure::replay_timed_out() } else { Failure::timed_out() };
         while let Err(error) = self.turn_failed(turn, epoch, failure.clone()).await {
-            if !matches!(error, Error::StoreUnavailable(_)) || self.is_stopping() {
+            match error {
                 // It came to its end at the same moment.
-                tracing::debug!(%turn, %error, "a turn's time is over, and so is the turn");
-                return;
+                Error::TurnNotOpen(_) | Error::StaleEpoch => {
+                    tracing::debug!(%turn, %error, "a turn's time is over, and so is the turn");
+                    return;
+                }
+                Error::StoreUnavailable(_) if self.is_stopping() => return,
+                Error::StoreUnavailable(_) => {
+                    tracing::error!(%turn, %error, "a turn's time is over, but it could not be ended; it is tried again");
+                    tokio::time::sleep(STORE_PAUSE).await;
+                }
+                // As often as it may lose its worker, it is tried again; then it is suspended, which touches nothing else.
+                _ => {
+                    tracing::error!(%turn, %error, "a turn's time is over, but it cannot be ended; its worker is stopped");
+                    let lost = Lost::Exited { message: failure.message.clone() };
+                    if let Err(error) = self.turn_lost(turn, epoch, lost).await {
+                        tracing::error!(%turn, %error, "a turn that cannot be ended cannot be given up either");
+                    }
+                    break;
+                }
             }
-            tracing::error!(%turn, %error, "a turn's time is over, but it could not be ended; it is tried again");
-            tokio::time::sleep(STORE_PAUSE).await;
         }
         self.placement.stop_worker(turn, "Agent timed out");
     }

@@ -223,3 +223,27 @@ async fn suspended_turns_that_cannot_be_read_keep_no_other_from_being_given_up()
     it.give_up().await;
     assert!(!it.is_suspended(late.session).await);
 }
+
+#[tokio::test]
+async fn a_suspended_turn_that_cannot_be_given_up_keeps_no_other_from_it() {
+    let it = Spoiled::with(Settings { suspended_ttl: 1e6, ..settings() }).await;
+    it.suspended().await;
+    let last = it.suspended().await;
+    // Its session was failed by another turn, as it says.
+    assert_eq!(it.change("UPDATE sessions SET turn = randomblob(16) WHERE seq = 1"), 1);
+    it.give_up().await;
+    assert!(!it.is_suspended(last.session).await);
+}
+
+#[tokio::test]
+async fn a_turn_whose_time_is_over_is_stopped_also_where_it_cannot_be_ended() {
+    let it = Spoiled::with(Settings { timeout: 1000.0, ..settings() }).await;
+    let (order, _) = it.world.asking(1).await;
+    it.world.step(&order, "x").await.unwrap();
+    assert_eq!(it.change("UPDATE interrupts SET payload = '{'"), 1);
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_secs(1001)).await;
+    tokio::time::resume();
+    let stopped = it.world.hands.until("the stop", |told| told.stopped.pop()).await;
+    assert_eq!(stopped, (order.turn, "Agent timed out".to_owned()));
+}

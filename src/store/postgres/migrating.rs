@@ -4,18 +4,10 @@ use super::PgAddress;
 use super::connection::CallFailure;
 use super::opening::{self, MIGRATIONS, NEWEST};
 use crate::store::open_error::{OpenError, ServerTrouble};
+use crate::store::schema_state::SchemaState;
 
 /// Whatever the defaults of the database and of its owner are: those of many are to read only.
 const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
-
-/// What there is of a schema.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct SchemaState {
-    /// Its version; `None` where there is none.
-    pub found: Option<i32>,
-    /// The version that this build reads and writes.
-    pub newest: i32,
-}
 
 /// Which schema there is at `address`. Nothing is changed.
 ///

@@ -253,7 +253,7 @@ pub(super) fn retriable(cells: &mut impl Cells) -> Result<RetriableTurn, Error> 
     Ok(RetriableTurn { place, turn, session, failure_code: cells.plain()? })
 }
 
-/// How a turn stands: the columns from `epoch` on of `turns/select.sql` and `turns/life.sql`.
+/// How a turn stands: the columns from `epoch` on of `turns/select.sql` and `turns/found.sql`.
 pub(super) fn life(cells: &mut impl Cells) -> Result<Life, Error> {
     let (epoch, recoveries, worked_ms) = (cells.number()?, cells.plain()?, cells.number()?);
     let (is_parked, wake_at, ended_at) = (cells.plain()?, cells.time_or_none()?, cells.time_or_none()?);

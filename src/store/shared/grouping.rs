@@ -127,6 +127,10 @@ impl CommitQueue {
         let mut index = 0;
         while first.form.is_some() && others.len() + 1 < state.together {
             let Some(next) = state.waiting.get(index) else { break };
+            if next.reply.is_closed() {
+                drop(state.waiting.remove(index));
+                continue;
+            }
             let fits = next.form == first.form && others.iter().chain([&first]).all(|it| it.is_of_another(next));
             match fits.then(|| state.waiting.remove(index)).flatten() {
                 Some(next) => others.push(next),

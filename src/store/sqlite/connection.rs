@@ -17,7 +17,7 @@ use crate::faults::Rule;
 use crate::store::kept::KeptForms;
 use crate::store::query::SessionSearch;
 
-/// How long a statement waits for another process that reads the file, such as a backup or the `sqlite3` shell.
+/// How long a statement waits for another process that has the file, such as a backup or the `sqlite3` shell.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// More than there are different statements, the filters of lists included.
 const STATEMENTS: usize = 128;

@@ -2,10 +2,11 @@
 
 use std::fs::{DirBuilder, DirEntry, File, Metadata, OpenOptions};
 use std::io::ErrorKind;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
+use rusqlite::config::DbConfig;
 use rustix::fs::{Access as Permission, AtFlags, CWD, accessat};
 use rustix::io::Errno;
 
@@ -60,6 +61,13 @@ fn open_alone(path: &Path, made: &mut Made) -> Result<Connection, OpenError> {
         check_no_log(path)?;
         make_file(path, made)?;
     }
+    if !is_signed(path).map_err(|error| failed(path, &error))? {
+        // It may be another program's, which writes its log: nothing of that is written, and nothing copied.
+        let looking = connection::open(path).map_err(|error| refused(path, &error))?;
+        let kept = looking.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true);
+        kept.map_err(|error| refused(path, &error))?;
+        check_contents(path, &looking)?;
+    }
     log::write_again(path).map_err(|error| failed(path, &error))?;
     let mut connection = connection::open(path).map_err(|error| refused(path, &error))?;
     let version = check_contents(path, &connection)?;
@@ -72,6 +80,18 @@ fn open_alone(path: &Path, made: &mut Made) -> Result<Connection, OpenError> {
     Ok(connection)
 }
 
+/// Whether the file says that it is a store, whatever its log says. A new one has only its log say so, for a while.
+fn is_signed(path: &Path) -> std::io::Result<bool> {
+    let mut signature = [0; 4];
+    match File::open(path)?.read_exact_at(&mut signature, SIGNATURE_AT) {
+        Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
+        read => read.map(|()| i64::from(i32::from_be_bytes(signature)) == APPLICATION_ID),
+    }
+}
+
+/// Where in a database file its `application_id` is.
+const SIGNATURE_AT: u64 = 68;
+
 /// Opens the file that other processes of this build have open, and so have brought up to date.
 fn open_beside_others(path: &Path) -> Result<Connection, OpenError> {
     check_readable(path)?;
@@ -80,17 +100,26 @@ fn open_beside_others(path: &Path) -> Result<Connection, OpenError> {
 
 /// Whether the existing file at `path` can be read as it is, whoever has it.
 pub(super) fn check_readable(path: &Path) -> Result<(), OpenError> {
+    match schema(path)? {
+        NEWEST => Ok(()),
+        found => Err(OpenError::Older { path: path.to_owned(), found, known: NEWEST }),
+    }
+}
+
+fn open_readable(path: &Path) -> Result<Connection, OpenError> {
     match std::fs::metadata(path) {
         Ok(metadata) if metadata.is_dir() => return Err(OpenError::IsDirectory(path.to_owned())),
         Ok(metadata) => check_kind(path, &metadata)?,
         Err(error) if error.kind() == ErrorKind::NotFound => return Err(OpenError::Missing(path.to_owned())),
         Err(error) => return Err(failed(path, &error)),
     }
-    let connection = connection::open_for_reading(path).map_err(|error| refused(path, &error))?;
-    match check_contents(path, &connection)? {
-        NEWEST => Ok(()),
-        found => Err(OpenError::Older { path: path.to_owned(), found, known: NEWEST }),
-    }
+    connection::open_for_reading(path).map_err(|error| refused(path, &error))
+}
+
+/// Which schema the existing file at `path` has; nothing is changed.
+pub(super) fn schema(path: &Path) -> Result<i64, OpenError> {
+    let connection = open_readable(path)?;
+    check_contents(path, &connection)
 }
 
 /// Refuses what is no file, such as a pipe, whose opening may never end; and a file that has other names: whoever opens it by one of

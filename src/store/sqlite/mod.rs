@@ -46,6 +46,7 @@ use self::queue::{JobResult, Queued, ReaderJob, WriterJob};
 use self::writer::Limits;
 use super::about::About;
 use super::open_error::OpenError;
+use super::schema_state::SchemaState;
 use super::upkeep::{LocalStore, Upkeep, UpkeepReadJob, UpkeepWriteJob};
 use super::{BoxFuture, ReadJob, Store, WriteJob};
 use crate::domain::Error;
@@ -110,6 +111,27 @@ impl SqliteStore {
         let readers = readers::start(&path, connection::open_for_reading, queued_reads, &Arc::default())?;
         writer::without(readers, closing).map_err(|error| self::path::failed(&path, &error))?;
         Ok(Self { queues: Mutex::new(Some(Queues { writes: None, reads })), closed })
+    }
+
+    /// Which schema the existing file at `path` has, whoever has it; nothing is changed.
+    ///
+    /// # Errors
+    /// What is wrong with the file.
+    pub fn schema(path: &Path) -> Result<SchemaState, OpenError> {
+        let path = self::path::absolute(path)?;
+        let version = |number| i32::try_from(number).unwrap_or(i32::MAX);
+        Ok(SchemaState { found: Some(version(file::schema(&path)?)), newest: version(migrations::NEWEST) })
+    }
+
+    /// Brings the existing file at `path` up to date, which nobody has open: what it was before.
+    ///
+    /// # Errors
+    /// What is wrong with the file, or who has it.
+    pub async fn migrate(path: &Path) -> Result<SchemaState, OpenError> {
+        let state = Self::schema(path)?;
+        let closed = Self::open(path)?.close().await;
+        closed.map_err(|error| OpenError::Failed { path: path.to_owned(), reason: error.to_string() })?;
+        Ok(state)
     }
 
     fn open_with(path: &Path, access: Access, limits: Limits) -> Result<Self, OpenError> {

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
 use rusqlite::config::DbConfig;
+use rusqlite::{Connection, ErrorCode};
 use tokio::sync::{oneshot, watch};
 
 use super::checkpoint::{self, Checkpoints};
@@ -142,6 +142,17 @@ impl Writer {
                 Err(error) => Err(error),
             },
         };
+        if let Err(error) = &begun
+            && error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
+        {
+            // Nothing has begun, and the file is as good as it was: another process has it for longer than is waited for.
+            self.connection = Some(connection);
+            self.tell_of_busy(error);
+            if let Some(first) = next() {
+                drop(first.reply.send(Err(connection::unavailable(error))));
+            }
+            return;
+        }
         let mut ran = Vec::new();
         let begun = begun.map_err(|error| error.to_string());
         match run_batch(&connection, &self.forms, limits, begun, next, &mut ran, &mut self.files) {
@@ -200,6 +211,13 @@ impl Writer {
     fn tell(&self, error: &str) {
         if self.trouble.begins() {
             tracing::error!(error, "the store cannot be written; its file is opened anew for each write that comes");
+        }
+    }
+
+    /// Says in the log that another process writes for too long.
+    fn tell_of_busy(&self, error: &rusqlite::Error) {
+        if self.trouble.begins() {
+            tracing::error!(%error, "the store is not written as long as another process does");
         }
     }
 

@@ -227,3 +227,18 @@ def settled(api: Api, session: str) -> Json:
     """The session once it is suspended."""
     eventually(lambda: api.get(f"/sessions/{session}").json().get("status"), expected="error")
     return api.session(session)
+
+
+@pytest.mark.parametrize("column", [*OF_A_SESSION, *(f"interrupts.{column}" for column in OF_AN_INTERRUPT)])
+def test_a_session_that_cannot_be_read_can_be_deleted(
+    store: Path, asking: tuple[tuple[str, str], tuple[str, str]], column: str
+) -> None:
+    (bad, interrupt), other = asking
+    table, _, name = column.rpartition(".")
+    key = "session" if table else "seq"
+    spoil(store, f"UPDATE {table or 'sessions'} SET {name} = :text WHERE {key} = :session", bad)
+    with serving(store) as api:
+        assert api.delete(bad).status_code == 204
+        assert api.get(f"/sessions/{bad}").status_code == 404
+        assert api.get(f"/interrupts/{interrupt}").status_code == 404
+        assert_works(api, other)

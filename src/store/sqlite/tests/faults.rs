@@ -241,3 +241,20 @@ async fn the_log_of_a_busy_store_does_not_grow_for_ever() {
     }
     assert!((3 * 1024 * 1024..written / 2).contains(&largest), "{largest} bytes");
 }
+
+#[tokio::test]
+async fn another_process_that_writes_for_too_long_is_no_fault_of_the_file() {
+    let (_directory, path) = place();
+    let store = open(&path);
+    store_turn(&store).await;
+    // Whoever reads would be waited for, were the file opened anew.
+    let reader = rusqlite::Connection::open(&path).unwrap();
+    reader.execute_batch("BEGIN; SELECT * FROM turns").unwrap();
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let refused = store.transact(about(1), append).await;
+    assert!(matches!(refused, Err(Error::StoreUnavailable(_))), "{refused:?}");
+    other.execute_batch("COMMIT").unwrap();
+    assert_eq!(store.transact(about(1), append).await, Ok(0));
+    drop(reader);
+}

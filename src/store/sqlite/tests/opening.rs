@@ -8,7 +8,8 @@ use super::*;
 use crate::store::contract::fixture::{about, message, open_at_once, session, session_id};
 use crate::store::open::Address;
 use crate::store::open_error::{FileHolder, OpenError};
-use crate::store::sqlite::migrations::NEWEST;
+use crate::store::schema_state::SchemaState;
+use crate::store::sqlite::migrations::{APPLICATION_ID, NEWEST};
 use crate::store::sqlite::path::with_suffix;
 use crate::store::{Store, StoreExt};
 
@@ -19,6 +20,8 @@ fn names(directory: &Path) -> Vec<String> {
     names.sort();
     names
 }
+
+const OLDEST_SCHEMA: &str = include_str!("../migrations/0002_sessions.sql");
 
 fn refusal(path: &Path) -> OpenError {
     SqliteStore::open(path).err().unwrap()
@@ -153,6 +156,31 @@ fn a_database_of_another_program_is_refused_and_left_alone() {
     assert_eq!(refusal(&path), OpenError::NotAStore(path.clone()));
     assert_eq!(fs::read(&path).unwrap(), before);
     assert_eq!(names(directory.path()), ["hitl.db"]);
+}
+
+#[test]
+fn what_another_program_writes_at_the_moment_is_not_touched() {
+    let (_directory, path) = place();
+    let other = rusqlite::Connection::open(&path).unwrap();
+    other.execute_batch("PRAGMA journal_mode = WAL; CREATE TABLE recipes (name TEXT)").unwrap();
+    let log = path.with_file_name("hitl.db-wal");
+    let written = || fs::metadata(&log).unwrap().modified().unwrap();
+    let before = written();
+    assert_eq!(refusal(&path), OpenError::NotAStore(path.clone()));
+    assert_eq!(written(), before);
+}
+
+#[tokio::test]
+async fn a_file_of_an_older_release_is_brought_up_to_date_without_a_server() {
+    let (_directory, path) = place();
+    let missing = SqliteStore::migrate(&path).await.unwrap_err();
+    assert_eq!((missing.code(), path.exists()), ("store_missing", false));
+    let older = format!("{}; PRAGMA user_version = 2; PRAGMA application_id = {APPLICATION_ID}", OLDEST_SCHEMA);
+    rusqlite::Connection::open(&path).unwrap().execute_batch(&older).unwrap();
+    let found = SchemaState { found: Some(2), newest: i32::try_from(NEWEST).unwrap() };
+    assert_eq!(SqliteStore::schema(&path), Ok(found));
+    assert_eq!(SqliteStore::migrate(&path).await, Ok(found));
+    assert_eq!(SqliteStore::schema(&path), Ok(SchemaState { found: Some(found.newest), ..found }));
 }
 
 #[tokio::test]

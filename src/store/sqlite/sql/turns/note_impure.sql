@@ -1,0 +1,1 @@
+UPDATE turns SET impure_at = ?2 WHERE id = ?1 AND impure_at IS NULL
