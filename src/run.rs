@@ -21,7 +21,7 @@ use crate::engine::run::OneRun;
 use crate::engine::telling::view::{FeedItem, Subscription};
 use crate::store::Store;
 use crate::supervisor::batch::MOST;
-use crate::supervisor::frames::{EndOutcome, ToWorker, Word};
+use crate::supervisor::frames::{EndOutcome, ToWorker, Violation, Word};
 use crate::supervisor::runtime::refusal;
 
 /// What a run is given.
@@ -250,6 +250,15 @@ impl RunInbox {
                 let (code, message) = bound.refusal();
                 (self.worker)(ToTurn::Refused { call, code, message: message.to_owned() });
                 Ok(())
+            }
+            Word::Wrong { call: Some(call), why } => {
+                (self.worker)(ToTurn::Refused { call, code: Violation::CODE, message: why });
+                Ok(())
+            }
+            Word::Wrong { call: None, why } => {
+                let failed = Violation(why).failure();
+                (self.worker)(ToTurn::Cancel(failed.message.clone()));
+                self.engine.turn_failed(turn, epoch, failed).await
             }
             // Nobody waits for these: whoever has the turn is in this process, and does what it is told.
             Word::Dropped { .. } | Word::Record { .. } => Ok(()),

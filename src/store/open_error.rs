@@ -269,7 +269,7 @@ impl OpenError {
             Self::ParentMissing { .. } => "make that directory first, or check the path for a typing error",
             Self::Missing(_) => "check the path; hitl serve makes the file when it starts",
             Self::Older { .. } => {
-                "start this version's server once, which brings it up to date: on a copy, if it is a backup"
+                "hitl migrate brings it up to date, in a copy if it is a backup; so does a server of this version when it starts"
             }
             Self::Locked { holder: Some(FileHolder { is_server: false, .. }), .. } => {
                 "wait until that process has ended, or name another file"

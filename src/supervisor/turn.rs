@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Supervisor;
 use super::batch::Batch;
-use super::frames::{EndOutcome, ToWorker, Word};
+use super::frames::{EndOutcome, ToWorker, Violation, Word};
 use super::seat::{Seat, SeatEvent};
 use super::seats::ReceivedWord;
 use super::take::{TakeError, take};
@@ -199,6 +199,17 @@ impl TurnTask {
                 let (code, message) = bound.refusal();
                 seat.worker().send(&ToWorker::Refused { turn, call, code, message });
                 After::GoOn
+            }
+            Word::Wrong { call: Some(call), why } => {
+                tracing::error!(session = %self.session, why, "what a turn said cannot be read");
+                seat.worker().send(&ToWorker::Refused { turn, call, code: Violation::CODE, message: &why });
+                After::GoOn
+            }
+            Word::Wrong { call: None, why } => {
+                tracing::error!(session = %self.session, why, "a turn fails, since what it said cannot be read");
+                let failure = Violation(why).failure();
+                self.fail(failure.clone()).await;
+                After::Leave(Leave::Over(failure.message))
             }
             Word::Dropped { left } => After::Dropped(left),
         }
@@ -406,7 +417,7 @@ impl TurnTask {
         }
         tracing::error!(session = %self.session, exit, "a worker was lost under its turn");
         faults::at(Point::SupervisorWorkerLost);
-        Some(worker.gone().lost())
+        Some(worker.gone().lost(worker.shared))
     }
 
     /// The turn is taken over although its worker lives.
@@ -455,13 +466,16 @@ async fn dropped(seat: &mut Seat, turn: TurnId) -> u64 {
         let SeatEvent::Word(heard) = next else { continue };
         match heard.word {
             Word::Dropped { left } => return left,
-            Word::Record { call: Some(call), .. } | Word::Beyond { call, .. } => {
+            Word::Record { call: Some(call), .. }
+            | Word::Beyond { call, .. }
+            | Word::Wrong { call: Some(call), .. } => {
                 let (code, message) = (Error::TurnNotOpen(None).code(), Error::TurnNotOpen(None).to_string());
                 seat.worker().send(&ToWorker::Refused { turn, call, code, message: &message });
             }
             // An end that crossed our order does not free the turn: the worker has not taken that order in yet.
             Word::End { .. }
             | Word::Record { call: None, .. }
+            | Word::Wrong { call: None, .. }
             | Word::Replayed { .. }
             | Word::Held(_)
             | Word::Delta { .. } => {}

@@ -44,9 +44,10 @@ pub enum Gone {
 }
 
 impl Gone {
-    /// What it means for its turns.
-    pub fn lost(&self) -> Lost {
+    /// What it means for its turns. Whose doing a breach of the protocol was nobody can tell, where it may have had several.
+    pub fn lost(&self, is_shared: bool) -> Lost {
         match self {
+            Self::Protocol(violation) if is_shared => Lost::Exited { message: violation.message() },
             Self::Exited => Lost::Exited { message: Failure::worker_exited().message },
             Self::Silent => Lost::Silent,
             Self::Protocol(violation) => violation.lost(),

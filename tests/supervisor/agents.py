@@ -76,6 +76,13 @@ async def perform(action: str, *arguments: str):
         case "unknown_frame":
             send_raw(b'{"frame":"surprise"}')
             await asyncio.sleep(1e9)
+        case "wrong_end":
+            refused = asyncio.get_running_loop().create_future()
+            current_turn().port.end({"response": {"role": "user", "content": 5}, "state": []}, refused.set_result)
+            return str(await refused)
+        case "wrong_waiting":
+            say_now({"frame": "waiting", "timers": [{"path": "0#1", "due": 1e300}]})
+            await asyncio.sleep(1e9)
         case "foreign_turn":
             send_raw(b'{"frame":"waiting","turn":"01890a5d-ac96-774b-bcce-b302099a8057"}')
             await asyncio.sleep(1e9)

@@ -48,13 +48,32 @@ async fn a_dead_worker_fails_its_turns_and_is_replaced() {
 }
 
 #[tokio::test]
-async fn a_worker_that_breaks_the_protocol_fails_its_turns_with_that() {
+async fn of_a_worker_that_breaks_the_protocol_no_turn_can_be_blamed() {
     let world = World::tasks(1).await;
     let mut asleep = world.start("sleep");
     assert!(matches!(asleep.next().await, Said::Waiting(..)));
-    assert_eq!(world.run("garbage").await.unwrap_err().code, "worker_protocol");
-    assert_eq!(asleep.outcome().await.unwrap_err().code, "worker_protocol");
+    for failure in [world.run("garbage").await.unwrap_err(), asleep.outcome().await.unwrap_err()] {
+        assert_eq!(failure.code, "worker_exited", "it is taken up again");
+        assert!(failure.message.contains("WorkerProtocolError: "), "{failure:?}");
+    }
     assert_eq!(world.run("echo again").await.unwrap(), "again");
+    world.shut_down().await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_read_of_a_turn_is_that_turns_alone() {
+    let world = World::tasks(1).await;
+    let mut neighbour = world.start("sleep");
+    neighbour.waits().await;
+    let pid = world.run("pid").await.unwrap();
+    // It is refused, and the turn may say another.
+    let refused = world.run("wrong_end").await.unwrap();
+    assert!(refused.contains("`end` frame: "), "{refused}");
+    let failure = world.run("wrong_waiting").await.unwrap_err();
+    assert_eq!(failure.code, "worker_protocol");
+    assert!(failure.message.starts_with("WorkerProtocolError: `waiting` frame: "), "{failure:?}");
+    assert_eq!(world.run("pid").await.unwrap(), pid);
+    assert!(neighbour.is_quiet());
     world.shut_down().await;
 }
 

@@ -147,6 +147,9 @@ pub enum Word {
     Dropped { left: u64 },
     /// A frame with a value that cannot be read, though it is JSON: the agent is told, the worker is not to blame.
     Beyond { call: u64, bound: ValueBound },
+    /// A frame with a member that is none of what it is to be, such as the calls in a message that an agent has made by hand:
+    /// it is this turn's alone, whoever else is at its worker.
+    Wrong { call: Option<u64>, why: String },
 }
 
 /// What a value may not exceed. Python writes it all the same, and who has made it is a model as often as the agent.
@@ -316,7 +319,7 @@ struct EndError {
 /// Reads the JSON of one frame.
 ///
 /// # Errors
-/// [`Violation`] for what is no JSON object, has an unknown name, or lacks a member.
+/// [`Violation`] for what is no JSON object, has an unknown name, or is about a turn and does not say which.
 pub fn parse(body: &[u8]) -> Result<FromWorker, Violation> {
     // serde reads structs from arrays as well.
     if body.iter().find(|byte| !byte.is_ascii_whitespace()) != Some(&b'{') {
@@ -342,10 +345,10 @@ pub fn parse(body: &[u8]) -> Result<FromWorker, Violation> {
         (Err(Unread::Beyond(bound)), call) => {
             let bare = without_arguments(name, body).map(|record| Word::Record { call, record });
             let word = bare.or_else(|| call.map(|call| Word::Beyond { call, bound }));
-            let word = word.ok_or_else(|| Violation(format!("`{name}` frame: {}", bound.refusal().1)))?;
-            Ok(FromWorker::Turn(turn, word))
+            let wrong = || Word::Wrong { call: None, why: format!("`{name}` frame: {}", bound.refusal().1) };
+            Ok(FromWorker::Turn(turn, word.unwrap_or_else(wrong)))
         }
-        (Err(Unread::Wrong(violation)), _) => Err(violation),
+        (Err(Unread::Wrong(Violation(why))), call) => Ok(FromWorker::Turn(turn, Word::Wrong { call, why })),
     }
 }
 

@@ -8,6 +8,7 @@ pub use incoming::word;
 pub use incoming::{EndOutcome, FromWorker, Hello, Log, Stream, Word, parse};
 pub use outgoing::{ToWorker, encode};
 
+use crate::domain::session::Failure;
 use crate::engine::ports::dispatch::Lost;
 
 /// The version of the protocol.
@@ -25,9 +26,22 @@ pub const PREFIX: usize = 4;
 pub struct Violation(pub String);
 
 impl Violation {
-    /// What it means for the worker's turns.
+    /// The code of what came of it.
+    pub const CODE: &'static str = "worker_protocol";
+
+    /// What it means for the only turn of its worker.
     pub fn lost(&self) -> Lost {
-        Lost::Violation { message: format!("WorkerProtocolError: {}", self.0) }
+        Lost::Violation { message: self.message() }
+    }
+
+    /// How a turn fails of it.
+    pub fn failure(&self) -> Failure {
+        Failure::new(Self::CODE, self.message())
+    }
+
+    /// What the session's `error` says.
+    pub fn message(&self) -> String {
+        format!("WorkerProtocolError: {}", self.0)
     }
 }
 

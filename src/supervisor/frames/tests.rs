@@ -17,8 +17,13 @@ use crate::engine::ports::dispatch::{Delivery, Record};
 
 const TURN: &str = "01890a5d-ac96-774b-bcce-b302099a8057";
 
+/// What is wrong with it: for the worker, or for the turn that it is about.
 fn violation(frame: &str) -> String {
-    parse(frame.replace("TURN", TURN).as_bytes()).unwrap_err().0
+    match parse(frame.replace("TURN", TURN).as_bytes()) {
+        Err(violation) => violation.0,
+        Ok(FromWorker::Turn(_, Word::Wrong { why, .. })) => why,
+        Ok(other) => panic!("{other:?}"),
+    }
 }
 
 fn heard(frame: &str) -> Word {
@@ -145,6 +150,16 @@ fn a_value_that_cannot_be_read_is_told_apart_and_a_call_with_one_counts() {
             panic!("{begun:?}")
         };
     }
+}
+
+#[test]
+fn a_frame_of_a_turn_that_cannot_be_read_is_that_turns() {
+    let calls = r#""response":{"role":"assistant","tool_calls":[{"id":"1","type":"function","function":{"name":"x","arguments":{}}}]}"#;
+    let end = heard(&format!(r#"{{"frame":"end","turn":"TURN","call":7,"result":{{{calls}}}}}"#));
+    let Word::Wrong { call: Some(7), why } = end else { panic!("{end:?}") };
+    assert!(why.starts_with("`end` frame: invalid type: map, expected a string"), "{why}");
+    let waiting = heard(r#"{"frame":"waiting","turn":"TURN","timers":[{"path":"0#1","due":1e300}]}"#);
+    assert!(matches!(waiting, Word::Wrong { call: None, .. }), "{waiting:?}");
 }
 
 #[test]
