@@ -29,6 +29,7 @@ use crate::adapters::webhooks::Webhooks;
 use crate::engine::Engine;
 use crate::engine::ports::dispatch::Dispatch;
 use crate::engine::settings::Settings;
+use crate::server::hosts::is_loopback_name;
 use crate::server::{self, ApiKey, HttpSettings};
 use crate::store::Store;
 use crate::store::open::{self, Address};
@@ -118,6 +119,10 @@ impl Running {
             let is_guarded = is_open || config.api_key.is_some() || engine.access().known().has_any();
             if !is_guarded && !address.ip().to_canonical().is_loopback() {
                 return Err(ServerStartError::Exposed(address.ip()));
+            }
+            // A proxy leads to loopback whoever reaches the name.
+            if let Some(name) = config.allowed_hosts.iter().find(|name| !is_guarded && !is_loopback_name(name)) {
+                return Err(ServerStartError::ExposedByName(name.clone()));
             }
             engine.access().begin_with_pushed(config.policy).await?;
             if let Some((path, file)) = policy {

@@ -35,6 +35,12 @@ pub enum ServerStartError {
         "--host: {0} can be reached from other machines, and anybody there could answer for you: the store has no key"
     )]
     Exposed(IpAddr),
+    /// Anybody who reaches a proxy could answer.
+    #[error(
+        "--allowed-host: {0} is a name for other machines, and anybody who reaches it could answer for you: the store \
+         has no key"
+    )]
+    ExposedByName(String),
     /// Nobody would run turns.
     #[error("--no-workers: no other server can run the turns of this store, which one server has for itself")]
     Workless,
@@ -84,6 +90,7 @@ impl ServerStartError {
             Self::PushedPolicy(error) if error.hint().is_none() => "runtime",
             Self::Descriptors { .. }
             | Self::Exposed(_)
+            | Self::ExposedByName(_)
             | Self::Workless
             | Self::OnlyWorks
             | Self::Nameless
@@ -109,7 +116,7 @@ impl ServerStartError {
             ),
             Self::Nameless => Some("make a key for each of them: hitl keys create NAME --scope SCOPE".to_owned()),
             Self::Workless | Self::OnlyWorks => Some("name a database that servers share: --store postgresql://USER@HOST/DATABASE".to_owned()),
-            Self::Exposed(_) => Some(
+            Self::Exposed(_) | Self::ExposedByName(_) => Some(
                 "make one with `hitl keys create`, add --api-key, or --insecure if the network itself is guarded"
                     .to_owned(),
             ),

@@ -65,6 +65,11 @@ impl Name {
     }
 }
 
+/// Whether an `--allowed-host` is a name of this machine for itself, at which no other one calls.
+pub fn is_loopback_name(allowed: &str) -> bool {
+    Name::parse(allowed).is_some_and(|name| name.is_loopback())
+}
+
 impl Hosts {
     /// For a server that listens on `bound`, with the names of `--allowed-host`.
     pub fn new(bound: SocketAddr, allowed: &[String]) -> Self {
@@ -190,6 +195,16 @@ mod tests {
     fn a_malformed_host_is_no_host() {
         for host in ["", "user@localhost", "localhost:port", "local host", "http://localhost", "localhost/path"] {
             assert_eq!(check(LOOPBACK, host, None), Err(ServerError::InvalidHost), "{host}");
+        }
+    }
+
+    #[test]
+    fn a_name_of_this_machine_for_itself_is_told_from_one_for_others() {
+        for name in ["localhost", "LOCALHOST:8000", "inbox.localhost", "127.8.8.8", "[::1]:80", "localhost."] {
+            assert!(is_loopback_name(name), "{name}");
+        }
+        for name in ["agents.example.com", "localhost.evil.example", "10.0.0.7:8000", "[::2]", "evillocalhost"] {
+            assert!(!is_loopback_name(name), "{name}");
         }
     }
 

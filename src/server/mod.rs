@@ -19,7 +19,7 @@ mod exposition;
 mod front;
 mod grants;
 mod health;
-mod hosts;
+pub mod hosts;
 mod interrupts;
 mod journal;
 mod keys;

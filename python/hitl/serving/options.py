@@ -31,6 +31,11 @@ SHORTEST_WORKER_TIMEOUT = 1.0
 SHORTEST_KEY = 16
 """Characters. Who may show twenty wrong ones a minute tries all shorter ones that people choose."""
 
+_ALLOWED_HOST = re.compile(
+    r"(?P<host>[a-z0-9_-]+(\.[a-z0-9_-]+)*\.?|\[[0-9a-f:.]+\])(:\d{1,5})?", re.ASCII | re.IGNORECASE
+)
+"""As a request says it in `Host`."""
+
 _AGENT = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*", re.ASCII)
 
 
@@ -230,6 +235,7 @@ class ServeOptions:
     def __post_init__(self) -> None:
         self._check_kinds()
         self._check_agent()
+        self._check_allowed_hosts()
         self._check_address()
         self._check_store()
         self._check_numbers()
@@ -305,6 +311,18 @@ class ServeOptions:
         if isinstance(self.agent, str) and not _AGENT.fullmatch(self.agent):
             raise InvalidOption("MODULE:ATTR", f"{self.agent!r} does not name an agent", _agent_hint(self.agent))
 
+    def _check_allowed_hosts(self) -> None:
+        """No request says what is no host, so each would be refused."""
+        for allowed in self.allowed_hosts:
+            said = _ALLOWED_HOST.fullmatch(allowed)
+            if said is None or _is_no_address(said["host"]):
+                raise InvalidOption(
+                    "--allowed-host",
+                    f"{allowed!r} is no host",
+                    "a name such as agents.example.com, with :PORT or without: no https:// and no *, other letters in "
+                    "punycode (xn--...), an IPv6 address in []",
+                )
+
     def _check_address(self) -> None:
         if not self.host.strip():
             raise InvalidOption("--host", "is empty", "leave it out to listen on 127.0.0.1")
@@ -323,13 +341,26 @@ class ServeOptions:
         may_have_keys = _is_elsewhere(self.store) or (
             self.store != "memory" and os.path.exists(self.store.removeprefix("sqlite:"))  # noqa: PTH110 - Path.exists raises
         )
-        if not (is_loopback(self.host) or self.api_key is not None or self.insecure or may_have_keys):
+        if self.api_key is not None or self.insecure or may_have_keys:
+            return
+        hint = (
+            "make a key with `hitl keys create`, add --api-key (or --api-key-file), or --insecure if the network "
+            "itself is guarded"
+        )
+        if not is_loopback(self.host):
             raise InvalidOption(
                 "--host",
                 f"{self.host} can be reached from other machines, and anybody there could answer for you",
-                "make a key with `hitl keys create`, add --api-key (or --api-key-file), or --insecure if the network "
-                "itself is guarded",
+                hint,
             )
+        for allowed in self.allowed_hosts:
+            # A proxy leads to loopback whoever reaches the name.
+            if not _is_loopback_name(allowed):
+                raise InvalidOption(
+                    "--allowed-host",
+                    f"{allowed} is a name for other machines, and anybody who reaches it could answer for you",
+                    hint,
+                )
 
     def _check_store(self) -> None:
         scheme, colon, rest = self.store.partition(":")
@@ -460,6 +491,13 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def _is_loopback_name(allowed: str) -> bool:
+    """Whether an `--allowed-host` is a name of this machine for itself, as browsers understand it."""
+    said = _ALLOWED_HOST.fullmatch(allowed)
+    host = said["host"].rstrip(".") if said else allowed
+    return is_loopback(host) or host.lower().endswith(".localhost")
 
 
 def _is_no_address(host: str) -> bool:

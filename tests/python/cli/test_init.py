@@ -157,6 +157,13 @@ def test_its_compose_file_is_one_and_asks_for_a_key(project: Path) -> None:
     assert service["environment"]["HITL_STORE"].startswith("sqlite:/data/")
 
 
+def test_the_key_that_it_says_to_make_is_there_for_clients_too(project: Path) -> None:
+    """One that is made in front of a command is known to that alone."""
+    for name in ("README.md", "compose.yaml"):
+        (made,) = [line for line in (project / name).read_text().splitlines() if "=$(openssl" in line]
+        assert made.lstrip("# ") == "export HITL_API_KEY=$(openssl rand -hex 32)"
+
+
 def test_its_policy_says_what_its_test_expects(hitl: Run, project: Path) -> None:
     policy = str(project / "policy.toml")
     for euros, effect in ((5, "allow"), (40, None), (2000, "deny")):

@@ -109,13 +109,19 @@ def test_a_store_in_memory_keeps_no_keys(hitl: Run, command: list[str]) -> None:
     assert (refused.returncode, "keeps no keys" in refused.stderr) == (2, True)
 
 
-def test_a_store_with_a_key_may_be_served_to_others(hitl: Run, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("flag", "others"),
+    [("--host", {"host": "0.0.0.0"}), ("--allowed-host", {"allowed_host": ["localhost:1", "agents.example.com"]})],
+)
+def test_a_store_with_a_key_may_be_served_to_others(
+    hitl: Run, tmp_path: Path, flag: str, others: dict[str, Any]
+) -> None:
     store = f"sqlite:{tmp_path / 'hitl.db'}"
     with Served("playbook", store=store):
         pass
     # It is there, and it has no key.
     refused = subprocess.run(
-        Served.command("playbook", {"store": store, "host": "0.0.0.0", "port": 0}),
+        Served.command("playbook", {"store": store, "port": 0, **others}),
         cwd=ROOT,
         env=clean_environment(),
         capture_output=True,
@@ -124,9 +130,10 @@ def test_a_store_with_a_key_may_be_served_to_others(hitl: Run, tmp_path: Path) -
         check=False,
     )
     assert refused.returncode == 2, refused.stderr
+    assert f"error: {flag}: " in refused.stderr
     assert "hitl keys create" in refused.stderr
     made(hitl, "ada", "--scope", "admin", "--store", store)
-    with Served("playbook", store=store, host="0.0.0.0") as server:
+    with Served("playbook", store=store, **others) as server:
         port = server.url.rpartition(":")[2]
         with Client(f"http://127.0.0.1:{port}") as nobody, pytest.raises(Unauthorized):
             nobody.list_sessions()

@@ -31,6 +31,17 @@ WRONG: dict[str, tuple[list[str], str, str]] = {
     "port too large": (["m:a", "--port", "70000"], "--port: 70000 is no port", "65535"),
     "open to all": (["m:a", "--host", "0.0.0.0"], "can be reached from other machines", "--insecure"),
     "open to a name": (["m:a", "--host", "example.org"], "can be reached from other machines", "--api-key"),
+    "open by a name": (
+        ["m:a", "--allowed-host", "localhost:3000", "--allowed-host", "agents.example.com"],
+        "--allowed-host: agents.example.com is a name for other machines",
+        "--api-key",
+    ),
+    "open by an address": (["m:a", "--allowed-host", "10.0.0.7:80"], "10.0.0.7:80 is a name for other", "--api-key"),
+    "a URL for a name": (["m:a", "--allowed-host", "https://a.example"], "'https://a.example' is no host", "https://"),
+    "a name in other letters": (["m:a", "--allowed-host", "münchen.example"], "is no host", "punycode (xn--...)"),
+    "a pattern": (["m:a", "--allowed-host", "*.corp.example"], "'*.corp.example' is no host", "no *"),
+    "a path": (["m:a", "--allowed-host", "a.example/inbox"], "'a.example/inbox' is no host", "agents.example.com"),
+    "no address for a name": (["m:a", "--allowed-host", "999.1.1.1:80"], "'999.1.1.1:80' is no host", "a name"),
     "no address": (["m:a", "--host", "999.1.1.1"], "--host: 999.1.1.1 is no address", "127.0.0.1"),
     "no address of IPv6": (["m:a", "--host", "::zz"], "--host: ::zz is no address", "127.0.0.1"),
     "empty host": (["m:a", "--host", ""], "--host: is empty", "127.0.0.1"),
@@ -149,6 +160,16 @@ def test_every_option_of_a_server_is_one_of_the_command_line(monkeypatch: pytest
     ]
 
 
+def test_an_option_that_is_repeated_is_one_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[ServeOptions] = []
+    monkeypatch.setattr("hitl.cli.serve._serve", lambda options: served.append(options) or 0)
+    given = {"HITL_ALLOWED_HOST": "a.localhost b.localhost:80", "HITL_WEBHOOK": "https://a.test/,idle https://b.test/"}
+    assert CliRunner().invoke(program(), ["serve", "m:a"], env=given).exit_code == 0
+    assert [(options.allowed_hosts, options.webhooks) for options in served] == [
+        (("a.localhost", "b.localhost:80"), ("https://a.test/,idle", "https://b.test/"))
+    ]
+
+
 def test_defaults_of_the_command_line_are_those_of_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
     served: list[ServeOptions] = []
     monkeypatch.setattr("hitl.cli.serve._serve", lambda options: served.append(options) or 0)
@@ -162,6 +183,10 @@ def test_defaults_of_the_command_line_are_those_of_a_server(monkeypatch: pytest.
         {"host": "0.0.0.0", "api_key": "sixteen letters."},
         {"host": "0.0.0.0", "insecure": True},
         {"host": "::1"},
+        {"allowed_hosts": ["localhost", "LOCALHOST:3000", "inbox.localhost", "127.0.0.2:80", "[::1]:80", "localhost."]},
+        {"allowed_hosts": ["agents.example.com", "[2001:db8::7]:443"], "api_key": "sixteen letters."},
+        {"allowed_hosts": ["agents.example.com"], "insecure": True},
+        {"allowed_hosts": ["agents.example.com"], "store": "postgresql://hitl@db.test/hitl"},  # which may have keys
         {"host": "localhost"},
         {"agent": "a.b.c:d.e"},
         {"agent": object()},

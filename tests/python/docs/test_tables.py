@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -80,6 +81,32 @@ def test_every_example_is_mentioned() -> None:
     ours = {f"hitl.examples.{path.stem}" for path in (ROOT / "python/hitl/examples").glob("*.py")}
     beside = {"examples/__init__.py", "hitl.examples.__init__", "hitl.examples.sample_files"}
     assert [name for name in sorted((of_others | ours) - beside) if name not in README] == []
+
+
+def _lines_to_type() -> Iterator[tuple[str, str, str]]:
+    """Of each document, template and manifest: its name, a line, and the lines that stand right above it."""
+    made_from = [
+        *ROOT.glob("python/hitl/cli/project/*"),
+        *(path for path in ROOT.glob("deploy/**/*") if path.is_file()),
+    ]
+    for path in [*(ROOT / name for name in DOCUMENTS), *made_from]:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for at, line in enumerate(lines):
+            yield str(path.relative_to(ROOT)), line, "\n".join(lines[max(0, at - 3) : at])
+
+
+def test_no_server_for_others_is_shown_without_a_key() -> None:
+    with_others = re.compile(r"hitl serve .*--(allowed-host|host) (?!127\.0\.0\.1|localhost)")
+    shown = [(name, line, above) for name, line, above in _lines_to_type() if with_others.search(line)]
+    assert shown != []
+    keys = ("HITL_API_KEY", "--api-key", "--insecure")
+    assert [f"{name}: {line}" for name, line, above in shown if not any(key in above + line for key in keys)] == []
+
+
+def test_no_key_is_made_that_only_one_command_knows() -> None:
+    made = re.compile(r"HITL_API_KEY=\"?\$\(openssl")
+    alone = [f"{name}: {line}" for name, line, _ in _lines_to_type() if made.search(line) and "export HITL" not in line]
+    assert alone == []
 
 
 def test_the_page_names_what_work_cannot_be_told() -> None:
