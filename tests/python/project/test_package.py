@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import itertools
+import json
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 import readme_renderer.markdown
+from packaging.version import Version
 
 import hitl
 from tests.python.project.test_names import PACKAGES
@@ -43,6 +45,22 @@ def test_the_plugin_and_the_command_are_registered() -> None:
         ("console_scripts", "hitl", "hitl.cli:main"),
         ("pytest11", "hitl", "hitl.testing.plugin"),
     }
+
+
+def test_the_rust_that_it_asks_for_takes_every_crate() -> None:
+    """As locked: a crate may ask for a newer one than we do in a patch, and cargo refuses it where ours alone is there."""
+    host = re.search(r"^host: (.+)$", _output("rustc", "-vV"), re.MULTILINE)
+    assert host is not None
+    tree = json.loads(_output("cargo", "metadata", "--locked", "--format-version=1", "--filter-platform", host[1]))
+    asked = {f"{crate['name']} {crate['version']}": crate["rust_version"] for crate in tree["packages"]}
+    ours = CARGO["package"]["rust-version"]
+    assert {crate: rust for crate, rust in asked.items() if rust and Version(rust) > Version(ours)} == {}
+    for document in (INSTALLING, (ROOT / "CONTRIBUTING.md").read_text()):
+        assert set(re.findall(r"cargo (\d[\d.]+\d)", document)) == {ours}
+
+
+def _output(*command: str) -> str:
+    return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True, timeout=200).stdout
 
 
 def test_versions_for_development_satisfy_what_is_asked_of_users() -> None:
