@@ -33,6 +33,8 @@ PASSWORD = "right"
 """Of the one role of the tests' PostgreSQL that has to give any; the tests of the core make it too."""
 LISTENS = "is served on"
 WORKS = "probes and metrics on"
+CONNECTIONS_OF_A_SERVER = 10
+"""Eight for its work, one for its beats and one by which it hears of others (docs/many-servers.md)."""
 
 _MAKE_ROLE = f"""
 DO $$ BEGIN CREATE ROLE guarded LOGIN PASSWORD '{PASSWORD}';
@@ -129,6 +131,15 @@ def interpolated(value: str) -> str:
 def variables(service: Json) -> dict[str, str]:
     """Those of a service of Compose."""
     return {variable: interpolated(value) for variable, value in service["environment"].items()}
+
+
+def run_once(service: Json, machine: Site) -> None:
+    """A service of Compose that ends by itself, and well."""
+    words = [machine.moved(word) for word in service["command"]]
+    environment = clean_environment() | machine.environment(variables(service))
+    command = [sys.executable, "-m", "hitl", *words]
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100, check=False)
+    assert ended.returncode == 0, ended.stderr
 
 
 def is_healthy(service: Json, server: Deployed) -> bool:

@@ -14,6 +14,7 @@ import pytest
 from compose_spec import PyCompose
 
 from tests.python.deploy.deployed import (
+    CONNECTIONS_OF_A_SERVER,
     DEPLOY,
     KEY,
     LISTENS,
@@ -27,6 +28,7 @@ from tests.python.deploy.deployed import (
     fill,
     is_healthy,
     manifest,
+    run_once,
     seconds,
     site,
     variables,
@@ -52,14 +54,21 @@ class TestFile:
     def test_the_database_is_reached_by_the_servers_alone(self) -> None:
         assert COMPOSE["networks"]["database"] == {"internal": True}
         there = {name for name, service in SERVICES.items() if "database" in service["networks"]}
-        assert there == {*SERVERS, "postgres"}
+        assert there == {*SERVERS, "migrate", "postgres"}
         assert SERVICES["postgres"]["networks"] == ["database"]
 
     def test_no_server_is_reached_but_through_caddy(self) -> None:
         assert [name for name, service in SERVICES.items() if "ports" in service] == ["caddy"]
 
     def test_the_database_has_room_for_what_servers_take(self) -> None:
-        assert_room_for_connections(COMPOSE, 9 * (len(SERVERS) + 1))
+        assert_room_for_connections(COMPOSE, CONNECTIONS_OF_A_SERVER * (len(SERVERS) + 1))
+
+    def test_the_schema_is_there_before_any_server(self) -> None:
+        """Servers of a new release would start again and again on that of the one before."""
+        assert SERVICES["migrate"]["depends_on"] == {"postgres": {"condition": "service_healthy"}}
+        assert "restart" not in SERVICES["migrate"]
+        for name in SERVERS:
+            assert SERVICES[name]["depends_on"] == {"migrate": {"condition": "service_completed_successfully"}}
 
     @pytest.mark.parametrize("name", SERVERS)
     def test_a_server_has_time_to_end_before_it_is_killed(self, name: str) -> None:
@@ -83,6 +92,7 @@ def machine(tmp_path: Path) -> Iterator[Site]:
 
 
 def test_a_question_is_answered_at_one_address_whichever_server_is_there(machine: Site, tmp_path: Path) -> None:
+    run_once(SERVICES["migrate"], machine)
     with ExitStack() as stack:
         first = stack.enter_context(server("hitl-1", machine))
         first.wait_for_line(LISTENS)

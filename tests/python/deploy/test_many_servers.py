@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -18,6 +16,7 @@ from compose_spec import PyCompose
 
 from tests.python.deploy.deployed import (
     AGENT,
+    CONNECTIONS_OF_A_SERVER,
     DEPLOY,
     KEY,
     LISTENS,
@@ -36,6 +35,7 @@ from tests.python.deploy.deployed import (
     manifest,
     place_of_mount,
     probe,
+    run_once,
     seconds,
     secrets_of_pod,
     site,
@@ -45,7 +45,6 @@ from tests.python.deploy.deployed import (
     variables_of_container,
 )
 from tests.python.support.api import Api, Json, ok, problem
-from tests.python.support.served import ROOT, clean_environment
 from tests.python.support.waiting import eventually
 
 MANY = DEPLOY / "many-servers"
@@ -84,7 +83,7 @@ class TestCompose:
         assert COMPOSE["networks"]["database"] == {"internal": True}
 
     def test_the_database_has_room_for_what_servers_take(self) -> None:
-        assert_room_for_connections(COMPOSE, 10 * (len(SERVERS) + 2))
+        assert_room_for_connections(COMPOSE, CONNECTIONS_OF_A_SERVER * (len(SERVERS) + 2))
 
     def test_all_servers_have_the_same_agent_and_time_to_end(self) -> None:
         assert len({SERVICES[name]["environment"]["HITL_AGENT"] for name in SERVERS}) == 1
@@ -107,15 +106,6 @@ def machine(tmp_path: Path) -> Iterator[Site]:
         yield machine
 
 
-def run_once(name: str, machine: Site) -> None:
-    """A service that ends by itself, and well."""
-    words = [machine.moved(word) for word in SERVICES[name]["command"]]
-    environment = clean_environment() | machine.environment(variables(SERVICES[name]))
-    command = [sys.executable, "-m", "hitl", *words]
-    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=100, check=False)
-    assert ended.returncode == 0, ended.stderr
-
-
 def server(name: str, machine: Site) -> Deployed:
     return Deployed(SERVICES[name]["command"], machine.environment(variables(SERVICES[name])))
 
@@ -125,7 +115,7 @@ def test_compose_runs_turns_at_servers_of_one_kind_and_takes_requests_at_those_o
 ) -> None:
     with ExitStack() as stack:
         for name in ("migrate", "policy"):
-            run_once(name, machine)
+            run_once(SERVICES[name], machine)
         servers = {name: stack.enter_context(server(name, machine)) for name in SERVERS}
         for name in SERVERS:
             servers[name].wait_for_line(LISTENS if name in HTTP else WORKS)
