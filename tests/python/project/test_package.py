@@ -26,6 +26,7 @@ CARGO = tomllib.loads((ROOT / "Cargo.toml").read_text())
 
 PAGE = (ROOT / PROJECT["project"]["readme"]).read_text()
 """What a package index shows."""
+STORES = ["sqlite", "postgres"]
 INSTALLING = (ROOT / "docs" / "installing.md").read_text()
 
 
@@ -47,8 +48,25 @@ def test_the_plugin_and_the_command_are_registered() -> None:
     }
 
 
+def test_the_changelog_says_first_which_schemas_a_release_has_and_nowhere_else() -> None:
+    """Whoever upgrades reads what is to be done, and each number once."""
+    _, _, unreleased = (ROOT / "CHANGELOG.md").read_text().partition("## [Unreleased]\n\n")
+    unreleased = unreleased.partition("\n## ")[0]
+    upgrade, _, others = unreleased.partition("\n### Added\n")
+    assert upgrade.startswith("### For an upgrade\n")
+    newest = [
+        max(int(file.name[:4]) for file in (ROOT / "src/store" / store / "migrations").glob("*.sql"))
+        for store in STORES
+    ]
+    said = re.search(r"The schema has version (\d+) in a file.*?, and (\d+) on PostgreSQL", upgrade, re.DOTALL)
+    assert said is not None
+    assert [int(number) for number in said.groups()] == newest
+    assert re.findall(r"[Ss]chemas? (?:has|have)?\s*(?:version )?\d+", others) == []
+    assert "For an upgrade" not in others
+
+
 def test_the_rust_that_it_asks_for_takes_every_crate() -> None:
-    """As locked: a crate may ask for a newer one than we do in a patch, and cargo refuses it where ours alone is there."""
+    """As locked: a crate may ask for a newer one than we do in a patch, which cargo refuses where ours alone is there."""
     host = re.search(r"^host: (.+)$", _output("rustc", "-vV"), re.MULTILINE)
     assert host is not None
     tree = json.loads(_output("cargo", "metadata", "--locked", "--format-version=1", "--filter-platform", host[1]))
