@@ -61,6 +61,11 @@ def binaries() -> Path:
     return Path(package.origin).parent / FOLDERS[version] / "bin"
 
 
+def own_environment() -> dict[str, str]:
+    """This process's, without what leads libpq elsewhere (`PGPORT`, `PGSERVICE`): whoever runs the tests may have it set."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
+
+
 def demoted() -> None:
     """In the child: PostgreSQL does not run as root, and ends when whoever looks after it does."""
     if os.getuid() == 0:
@@ -74,7 +79,7 @@ def demoted() -> None:
 def ask(socket: Path, sql: str) -> str | None:
     """What the server says; `None` where it does not."""
     command = [str(binaries() / "psql"), "-h", str(socket), "-U", "postgres", "-AtXqc", sql]
-    asked = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    asked = subprocess.run(command, env=own_environment(), capture_output=True, text=True, timeout=30, check=False)
     return asked.stdout.strip() if asked.returncode == 0 else None
 
 
@@ -93,6 +98,7 @@ def start(directory: Path) -> Path:
     made = subprocess.run(
         [str(initdb), "-D", str(data), "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C.UTF-8"],
         preexec_fn=demoted,
+        env=own_environment(),
         cwd="/",
         capture_output=True,
         text=True,
@@ -124,6 +130,7 @@ def look_after(directory: Path, home: Path) -> None:
         server = subprocess.Popen(
             [str(binaries() / "postgres"), "-D", str(home / "data"), *settings],
             preexec_fn=demoted,  # noqa: PLW1509 (there are no threads)
+            env=own_environment(),
             cwd="/",
             stdout=log,
             stderr=log,

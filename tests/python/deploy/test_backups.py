@@ -15,6 +15,7 @@ from tests.python.support.api import Api, ok
 from tests.python.support.commands import command
 from tests.python.support.receiver import Receiver
 from tests.python.support.served import Served
+from tools.postgres import own_environment
 
 
 def program(name: str) -> Path:
@@ -25,12 +26,12 @@ def program(name: str) -> Path:
 
 
 def dump_to(dump: Path, database: str) -> None:
-    subprocess.run([program("pg_dump"), "-Fc", "-n", "hitl", "-f", dump, database], check=True)
+    subprocess.run([program("pg_dump"), "-Fc", "-n", "hitl", "-f", dump, database], check=True, env=own_environment())
 
 
 def restore(dump: Path, copy: str) -> None:
     command = [program("pg_restore"), "--exit-on-error", "--single-transaction", "-d", copy, dump]
-    subprocess.run(command, check=True)
+    subprocess.run(command, check=True, env=own_environment())
 
 
 def figure(api: Api, name: str) -> int:

@@ -66,7 +66,7 @@ def test_the_changelog_says_first_which_schemas_a_release_has_and_nowhere_else()
 
 
 def test_the_rust_that_it_asks_for_takes_every_crate() -> None:
-    """As locked: a crate may ask for a newer one than we do in a patch, which cargo refuses where ours alone is there."""
+    """As locked: a patch of a crate may ask for a newer one than ours, and cargo refuses ours then."""
     host = re.search(r"^host: (.+)$", _output("rustc", "-vV"), re.MULTILINE)
     assert host is not None
     tree = json.loads(_output("cargo", "metadata", "--locked", "--format-version=1", "--filter-platform", host[1]))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import shutil
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from typing import Any, Literal
 
 from tests.python.support import postgres
 from tests.python.support.waiting import eventually
-from tools.postgres import binaries
+from tools.postgres import binaries, own_environment
 
 SETTINGS = """
 listen_addresses = ''
@@ -124,7 +125,9 @@ def _home() -> Iterator[Path]:
         shutil.chown(home, "nobody")
     home.chmod(0o755)
     arguments = [str(binaries() / "pg_ctl"), str(home), json.dumps(_nobody())]
-    looks_after = subprocess.Popen([sys.executable, "-c", LOOKS_AFTER, *arguments], stdin=subprocess.PIPE)
+    looks_after = subprocess.Popen(
+        [sys.executable, "-c", LOOKS_AFTER, *arguments], stdin=subprocess.PIPE, env=own_environment()
+    )
     try:
         yield home
     finally:
@@ -136,11 +139,22 @@ def _run(program: str, *arguments: str) -> None:
     command = [str(binaries() / program), *arguments]
     # What it leaves running must not hold an end of a pipe.
     done = subprocess.run(
-        command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, cwd="/", timeout=90, **_nobody()
+        command,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd="/",
+        timeout=90,
+        env=own_environment(),
+        **_nobody(),
     )
     assert done.returncode == 0, f"{program}: {done.stdout}{done.stderr}"
 
 
 def _nobody() -> dict[str, Any]:
-    """PostgreSQL does not run as root."""
-    return {"user": "nobody", "group": "nogroup", "extra_groups": []} if os.getuid() == 0 else {}
+    """PostgreSQL does not run as root. The group of `nobody` has another name from system to system."""
+    if os.getuid() != 0:
+        return {}
+    nobody = pwd.getpwnam("nobody")
+    return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}

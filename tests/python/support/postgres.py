@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import importlib.util
+import os
 import socket
 import subprocess
 import sys
@@ -14,15 +15,20 @@ from contextlib import contextmanager
 from pathlib import Path
 from urllib.parse import parse_qs, urlsplit
 
+from tools.postgres import own_environment
+
 TOOL = Path(__file__).resolve().parents[3] / "tools" / "postgres.py"
-DIRECTORY = Path(tempfile.gettempdir()) / "hitl-test-postgres"
+DIRECTORY = Path(tempfile.gettempdir()) / f"hitl-test-postgres-{os.getuid()}"
+"""Of each user one: nobody may write into another's. The tests of the core name it too."""
 
 
 def server() -> str:
     """Its address; started where it does not run."""
     if (running := _running()) is not None:
         return running
-    return subprocess.run([sys.executable, TOOL, DIRECTORY], check=True, capture_output=True, text=True).stdout.strip()
+    started = subprocess.run([sys.executable, TOOL, DIRECTORY], check=False, capture_output=True, text=True)
+    assert started.returncode == 0, started.stderr
+    return started.stdout.strip()
 
 
 def _running() -> str | None:
@@ -52,7 +58,9 @@ def execute(address: str, sql: str) -> str:
     assert package.origin is not None
     psql = Path(package.origin).parent / "pginstall18" / "bin" / "psql"
     command = [psql, address, "-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-c", sql]
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+    done = subprocess.run(command, env=own_environment(), check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 @contextmanager

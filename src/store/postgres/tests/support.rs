@@ -21,10 +21,10 @@ use crate::store::shared::backend::{Backend, Committed};
 use crate::store::shared::changes::{Changes, RowChange, SessionChange, TurnChange};
 use crate::store::shared::question::{Answer, SessionSlice, StoreQuestion, Version};
 
-/// The address of the server that all tests share.
+/// The address of the server that all tests of one user share.
 fn server() -> String {
     let python = std::env::var_os("HITL_TEST_PYTHON").unwrap_or_else(|| "python3".into());
-    let directory = std::env::temp_dir().join("hitl-test-postgres");
+    let directory = std::env::temp_dir().join(format!("hitl-test-postgres-{}", rustix::process::getuid().as_raw()));
     if let Ok(address) = running(&directory) {
         return address;
     }
