@@ -62,7 +62,7 @@ def binaries() -> Path:
 
 
 def own_environment() -> dict[str, str]:
-    """This process's, without what leads libpq elsewhere (`PGPORT`, `PGSERVICE`): whoever runs the tests may have it set."""
+    """This process's, without what whoever runs the tests may have set for libpq (`PGPORT`, `PGSERVICE`)."""
     return {name: value for name, value in os.environ.items() if not name.startswith("PG")}
 
 

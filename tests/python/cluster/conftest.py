@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 
 from tests.python.support import postgres
 from tests.python.support.api import Api
+from tests.python.support.ports import ReservedPort
 from tests.python.support.served import Served
 from tests.python.support.waiting import eventually
 
@@ -45,18 +45,17 @@ def serve(database: str) -> Iterator[Serve]:
 
 
 @pytest.fixture
-def stand_by(serve: Serve) -> Callable[[], Served]:
+def stand_by(serve: Serve) -> Iterator[Callable[[], Served]]:
     """Starts a server where a run has the store."""
+    with ExitStack() as ports:
 
-    def start() -> Served:
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        server = serve(port=port, stands_by=True)
-        server.wait_for_line("stands by")
-        return server
+        def start() -> Served:
+            port = ports.enter_context(ReservedPort())
+            server = serve(port=port.number, stands_by=True)
+            server.wait_for_line("stands by")
+            return server
 
-    return start
+        yield start
 
 
 @pytest.fixture

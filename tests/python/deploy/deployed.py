@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -24,6 +23,7 @@ import yaml
 from tests.python.cluster.proxy import Proxy
 from tests.python.support import postgres
 from tests.python.support.api import Json
+from tests.python.support.ports import ReservedPort
 from tests.python.support.served import ROOT, Served, clean_environment
 from tests.python.support.waiting import eventually
 
@@ -47,13 +47,6 @@ def manifest(path: str) -> Any:
     return yaml.safe_load((DEPLOY / path).read_text())
 
 
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-        return port
-
-
 def seconds(text: str) -> float:
     """A span of Compose or systemd: `30s`, or `30`."""
     found = re.fullmatch(r"(\d+)s?", text)
@@ -67,6 +60,7 @@ class Site:
     def __init__(self, root: Path, database: str, port: int) -> None:
         self.database = database
         self._root, self._port = root, port
+        self._reserved: list[ReservedPort] = []
 
     def place(self, path: str) -> Path:
         """A file or directory of the machine in the manifest."""
@@ -88,16 +82,20 @@ class Site:
     def environment(self, given: Mapping[str, str]) -> dict[str, str]:
         """The variables of a manifest."""
         taken = {name: self.moved(value) for name, value in given.items()}
-        taken["HITL_PORT"] = str(free_port())
+        self._reserved.append(ReservedPort())
+        taken["HITL_PORT"] = str(self._reserved[-1].number)
         if "HITL_STORE" in taken:
             address = urlsplit(taken["HITL_STORE"])
             here = f"guarded@127.0.0.1:{self._port}"
             taken["HITL_STORE"] = address._replace(netloc=here, path=urlsplit(self.database).path).geturl()
-        # Where nothing is said, a server listens on loopback already.
-        taken.pop("HITL_HOST", None)
         # Where agents of a test's own are.
         paths = [str(self._root), *filter(None, [os.environ.get("PYTHONPATH")])]
         return taken | {"PYTHONPATH": os.pathsep.join(paths)}
+
+    def close(self) -> None:
+        """Its servers have ended."""
+        for port in self._reserved:
+            port.close()
 
     def moved(self, value: str) -> str:
         """A word in which a place of the machine may be named, with that of the test."""
@@ -109,7 +107,8 @@ def site(root: Path) -> Iterator[Site]:
     with postgres.database() as database, Proxy(postgres.socket_of(database)) as proxy:
         postgres.execute(database, _MAKE_ROLE)
         postgres.execute(database, f"GRANT CREATE ON DATABASE {urlsplit(database).path[1:]} TO guarded")
-        yield Site(root, database, proxy.port)
+        with closing(Site(root, database, proxy.port)) as there:
+            yield there
 
 
 class Deployed(Served):
@@ -167,20 +166,19 @@ def caddy(compose: Json, servers: Mapping[str, Deployed], directory: Path, root:
         word.replace(config["target"], str(root / compose["configs"][config["source"]]["file"]))
         for word in service["command"]
     ]
-    port = free_port()
     assert service["environment"]["SERVERS"].split() == [f"{name}:8000" for name in servers]
     environment = {
-        "PORT": str(port),
         "BIND": "127.0.0.1",
         "SERVERS": " ".join(server.url.removeprefix("http://") for server in servers.values()),
         "HOME": str(directory),
     }
-    with (directory / "caddy.log").open("w") as log:
+    with (directory / "caddy.log").open("w") as log, ReservedPort() as port:
+        environment["PORT"] = str(port.number)
         process = subprocess.Popen(
             [Path(sys.executable).parent / command[0], *command[1:]], env=environment, stdout=log, stderr=log
         )
         try:
-            url = f"http://127.0.0.1:{port}"
+            url = f"http://127.0.0.1:{port.number}"
             eventually(lambda: answers(url), True)
             yield url
         finally:
@@ -290,7 +288,8 @@ def probe(container: Json, name: str, server: Deployed, port: str) -> int | None
     assert str(named["containerPort"]) == port
     try:
         with httpx2.Client(timeout=asked["timeoutSeconds"], trust_env=False, verify=False) as client:
-            return client.get(server.url + asked["httpGet"]["path"]).status_code
+            # As a kubelet says it: the pod's address, by which no server knows itself.
+            return client.get(server.url + asked["httpGet"]["path"], headers={"host": f"10.0.0.7:{port}"}).status_code
     except httpx2.TransportError:
         return None
 

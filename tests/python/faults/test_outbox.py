@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import random
-import socket
 import sqlite3
 import threading
 import time
@@ -21,6 +20,7 @@ import pytest
 from hitl import _core
 from tests.python.faults.programs import Maker
 from tests.python.faults.world import Client, Gone, Session, World, full
+from tests.python.support.ports import ReservedPort
 from tests.python.support.waiting import eventually
 
 EVENTS = (
@@ -75,16 +75,14 @@ class Fickle:
         self._lock = threading.Lock()
         self._calls: list[Call] = []
         self._server: ThreadingHTTPServer | None = None
-        # Bound and never listening, so that nobody else gets the port while it is away.
-        self._reserved = socket.socket()
-        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._reserved.bind(("127.0.0.1", 0))
+        # Nobody else gets the port while it is away.
+        self._port = ReservedPort()
         self.arrive()
 
     @property
     def option(self) -> str:
         """What `--webhook` is given."""
-        return ",".join([f"http://127.0.0.1:{self._reserved.getsockname()[1]}/hook", *EVENTS])
+        return ",".join([f"http://127.0.0.1:{self._port.number}/hook", *EVENTS])
 
     @property
     def calls(self) -> list[Call]:
@@ -108,7 +106,7 @@ class Fickle:
             def log_message(self, format: str, *args: Any) -> None:
                 """Silent."""
 
-        self._server = ThreadingHTTPServer(self._reserved.getsockname(), Handler)
+        self._server = ThreadingHTTPServer(("127.0.0.1", self._port.number), Handler)
         threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True).start()
 
     def leave(self) -> None:
@@ -119,7 +117,7 @@ class Fickle:
 
     def close(self) -> None:
         self.leave()
-        self._reserved.close()
+        self._port.close()
 
     def _hear(self, id: str, content: bytes) -> int | None:
         with self._lock:

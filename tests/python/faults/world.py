@@ -7,7 +7,6 @@ import http.client
 import itertools
 import json
 import os
-import socket
 import sqlite3
 import threading
 import time
@@ -22,6 +21,7 @@ from benchmarks.processes import children
 from tests.python.faults import programs
 from tests.python.faults.programs import Program
 from tests.python.faults.server import Process
+from tests.python.support.ports import ReservedPort
 
 Json = dict[str, Any]
 
@@ -234,11 +234,8 @@ class World(Sessions):
         self.database = directory / "hitl.db"
         self._agent = agent
         self._options = {"store": f"sqlite:{self.database}", "log_level": "warning", "log_format": "json", **options}
-        # Bound for as long as the world is there, and never listening: nobody else gets the port between two servers.
-        self._reserved = socket.socket()
-        self._reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._reserved.bind(("127.0.0.1", 0))
-        self._port: int = self._reserved.getsockname()[1]
+        # For as long as the world is there: nobody else gets the port between two servers.
+        self._port = ReservedPort()
         self.processes: list[Process] = []
 
     @property
@@ -248,11 +245,11 @@ class World(Sessions):
     @property
     def address(self) -> str:
         """The same for all servers."""
-        return f"127.0.0.1:{self._port}"
+        return f"127.0.0.1:{self._port.number}"
 
     def start(self, environment: dict[str, str] | None = None, **options: Any) -> Process:
         """Start the server; it may die at once where the environment says so."""
-        everything = {**self._options, **options, "port": self._port}
+        everything = {**self._options, **options, "port": self._port.number}
         self.processes.append(Process(self._agent, environment or {}, **everything))
         return self.server
 
@@ -272,7 +269,7 @@ class World(Sessions):
     def close(self) -> None:
         for process in self.processes:
             process.kill()
-        self._reserved.close()
+        self._port.close()
 
     def describe(self, sessions: list[Session]) -> str:
         """What is known about them, for a failure's message."""
