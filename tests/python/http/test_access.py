@@ -49,7 +49,7 @@ ENDPOINTS = [
 
 @pytest.fixture(scope="module")
 def guarded() -> Iterator[Served]:
-    with Served("playbook", environment={"HITL_API_KEY": KEY}) as server:
+    with Served("playbook", environment={"HITL_API_KEY": KEY}, log_level="debug") as server:  # which logs requests
         yield server
 
 
@@ -102,7 +102,13 @@ class TestKeys:
         assert made(key("ada")["key"]) == first
 
     def test_the_key_is_in_no_log(self, guarded: Served) -> None:
-        guarded.api.http.get("/sessions", headers={"authorization": f"Bearer {KEY}"})
+        bearer = {"authorization": f"Bearer {KEY}"}
+        http = guarded.api.http
+        assert http.get("/sessions", headers=bearer).status_code == 200
+        assert http.post("/sessions", json=KEY, headers=bearer).status_code == 422
+        assert http.get("/sessions", headers={"authorization": f"Bearer {KEY}x"}).status_code == 401
+        assert http.get("/openapi.json", headers=bearer).status_code == 200
+        guarded.wait_for_line('"/openapi.json"')  # logged after those before it
         assert not any(KEY in line for line in guarded.lines)
 
 

@@ -1,4 +1,6 @@
-"""SIGKILL right after a 2xx, two hundred times over all endpoints that change something; all of it must be there after.
+"""SIGKILL right after a 2xx, two hundred times: sessions that are made and deleted, messages, answers and cancels.
+
+All of it must be there after.
 
 While the request under test is on its way, others create sessions as fast as they can, so that commits are grouped and
 the kill hits some of them half way.
@@ -19,6 +21,7 @@ import pytest
 
 from tests.python.support.api import Api, ok
 from tests.python.support.served import Program, Served
+from tests.python.support.waiting import eventually
 
 KILLS = 25
 Check = Callable[[Api], None]
@@ -31,7 +34,7 @@ class QuickServed(Served):
 
 
 class Crowd:
-    """Clients that create sessions until the server is gone; `acknowledged` are those it said yes to."""
+    """Clients that create sessions until the server is gone, and are at it; `acknowledged` are those it said yes to."""
 
     def __init__(self, url: str, size: int = 3) -> None:
         self.acknowledged: list[str] = []
@@ -39,6 +42,7 @@ class Crowd:
         self._threads = [threading.Thread(target=self._create, args=(address,)) for _ in range(size)]
         for thread in self._threads:
             thread.start()
+        eventually(lambda: self.acknowledged != [], True)
 
     def _create(self, address: str) -> None:
         with contextlib.closing(http.client.HTTPConnection(address, timeout=30)) as connection:
@@ -54,7 +58,8 @@ class Crowd:
 
     def join(self) -> list[str]:
         for thread in self._threads:
-            thread.join(30)
+            thread.join(100)
+            assert not thread.is_alive()
         return self.acknowledged
 
 
