@@ -33,10 +33,12 @@ if TYPE_CHECKING:
     from hitl.worker.inprocess import InProcessWorker
 
 _GIVEN_ON = re.compile(
-    r"HITL_(MODEL|FILES|AGENT_.+|FAILPOINT|MUTATION|SPARE_SILENT|WORKER_FAILPOINT(_MARK)?)", re.DOTALL
+    r"HITL_(MODEL|FILES|AGENT_.+|ALLOW_UNTESTED_PYTHON|FAILPOINT|MUTATION|SPARE_SILENT|WORKER_FAILPOINT(_MARK)?)",
+    re.DOTALL,
 )
-"""What agents read: the model, the folder of the examples, and whatever they call `HITL_AGENT_...`. Besides, the places
-where tests make hitl fail. An option of the server is none of an agent's business, and most of them are secrets."""
+"""What agents read: the model, the folder of the examples, and whatever they call `HITL_AGENT_...`. What holds for
+`hitl.run` in a worker as it does in the server: whether its Python may run turns. Besides, the places where tests make
+hitl fail. An option of the server is none of an agent's business, and most of them are secrets."""
 _SECRET = re.compile(r".*(API_KEY|STATE_KEY|SECRET|TOKEN)(_FILE)?", re.DOTALL)
 
 _PYTHON_ONLY = ("agent", "log_level", "log_format", "otel")

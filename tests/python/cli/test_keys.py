@@ -159,6 +159,7 @@ def test_no_worker_gets_what_opens_the_server(monkeypatch: pytest.MonkeyPatch) -
         "hitl_api_key",
     ]
     given = ["HITL_MODEL", "HITL_FILES", "HITL_AGENT_DATA", "OPENAI_API_KEY", "API_KEY", "MY_HITL_KEY"]
+    given += ["HITL_ALLOW_UNTESTED_PYTHON"]  # without it an agent's own hitl.run would be refused
     for name in held_back + given:
         monkeypatch.setenv(name, "x")
     environment = worker_environment()

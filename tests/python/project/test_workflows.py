@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +16,7 @@ import yaml
 ROOT = Path(__file__).resolve().parents[3]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 WHEELS: dict[str, Any] = yaml.safe_load((ROOT / ".github/workflows/wheels.yml").read_text())
+VERSION: str = tomllib.loads((ROOT / "Cargo.toml").read_text())["package"]["version"]
 COMMANDS = Path(sys.executable).parent
 
 
@@ -68,6 +71,18 @@ def test_only_the_upload_may_prove_who_it_is_and_it_waits_for_everything() -> No
     for job in jobs.values():
         assert job["permissions"].keys() <= {"contents", "id-token", "attestations"}
         assert job["permissions"].get("contents", "read") == "read"
+
+
+@pytest.mark.parametrize(("tag", "code"), [(f"v{VERSION}", 0), ("v0.0.0", 1), (VERSION, 1), (f"v{VERSION}.post1", 1)])
+def test_a_tag_that_is_not_the_version_uploads_nothing(tag: str, code: int) -> None:
+    (step,) = [step for step in WHEELS["jobs"]["version"]["steps"] if "run" in step]
+    assert (step["if"], step["env"]) == ("github.ref_type == 'tag'", {"TAG": "${{ github.ref_name }}"})
+    command = ["bash", "-e", "-o", "pipefail", "-c", step["run"]]
+    done = subprocess.run(
+        command, cwd=ROOT, env=os.environ | {"TAG": tag}, capture_output=True, text=True, timeout=100, check=False
+    )
+    assert done.returncode == code, done.stderr
+    assert ("::error::" in done.stdout) is (code != 0)
 
 
 def test_it_builds_for_what_the_page_says() -> None:
