@@ -31,7 +31,7 @@ def list_(context: typer.Context, store: Store = None, json: AsJson = False) -> 
     """List the servers on a database, or ask one to end."""
     if context.invoked_subcommand is not None:
         # Options before the subcommand are its own: `hitl servers --store URL drain NAME`.
-        context.obj = store
+        context.obj = store if _is_typed(context) else None
         return
     found = _servers(_named(store))
     if wants_json(json):
@@ -69,7 +69,8 @@ def drain(
     """Ask a server to end as by SIGTERM: it gives away what it has, and its process exits with 0."""
     from hitl import _core
 
-    address = _named(store or context.obj)
+    # What is typed goes before HITL_STORE, on whichever side of the subcommand it stands: it says whose server ends.
+    address = _named(store if _is_typed(context) else context.obj or store)
     named = [server for server in _servers(address) if name in (server["name"], server["server_id"])]
     if len(named) > 1:
         ids = ", ".join(server["server_id"] for server in named)
@@ -103,6 +104,13 @@ def _status(server: dict[str, Any]) -> str:
     if server["silent_ms"] >= SILENT_AFTER:
         return "silent"
     return "draining" if server["draining"] else "alive"
+
+
+def _is_typed(context: typer.Context) -> bool:
+    """Whether --store is of the command line, and not of the environment."""
+    source = context.get_parameter_source("store")
+    # By its name, as in `connection`.
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def _named(store: str | None) -> str:
