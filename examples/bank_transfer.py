@@ -65,7 +65,7 @@ async def pay(cents: int, to: Account, ctx: RunContext) -> str:
     return await move(cents, to, ctx.idempotency_key)
 
 
-# --- a model without a mind, for those who have no key: see examples/demo_model.py ----------------------------------
+# --- a model without a mind, for those who have no key: see hitl.examples.demo_model --------------------------------
 
 
 def order(request: str) -> Plan:

@@ -4,7 +4,7 @@
     uvicorn examples.fastapi_app:app
 
 Open http://127.0.0.1:8000 and say `delete the old logs file`, then `help me organize my downloads` in another
-conversation. No server of hitl is involved: `hitl.run` runs the agent of `examples/file_agent.py` in the application,
+conversation. No server of hitl is involved: `hitl.run` runs the agent of `hitl.examples.file_agent` in the application,
 and a store keeps what waits. Kill it with `kill -9` and start it again: the questions are still there, and what was at
 work goes on.
 

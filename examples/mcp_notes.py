@@ -81,7 +81,7 @@ notes = MCPTools(
     on_approval=only_reads,
 )
 
-# --- a model without a mind, for those who have no key: see examples/demo_model.py ----------------------------------
+# --- a model without a mind, for those who have no key: see hitl.examples.demo_model --------------------------------
 
 
 def write(request: str) -> Plan:

@@ -105,7 +105,7 @@ async def delete(service: str) -> str:
     raise ToolRejected(f"nobody answered, so {service} stays")
 
 
-# --- a model without a mind, for those who have no key: see examples/demo_model.py ----------------------------------
+# --- a model without a mind, for those who have no key: see hitl.examples.demo_model --------------------------------
 
 
 def operate(request: str) -> Plan:

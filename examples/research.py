@@ -49,7 +49,7 @@ def buy_article(subject: str, cents: int) -> str:
     return BOUGHT.get(subject, f"there is no article about {subject}")
 
 
-# --- a model without a mind, for those who have no key: see examples/demo_model.py ----------------------------------
+# --- a model without a mind, for those who have no key: see hitl.examples.demo_model --------------------------------
 
 
 def reading(request: str) -> Plan:

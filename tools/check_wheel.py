@@ -95,10 +95,6 @@ def wrong_with_sdist(sdist: Path) -> Iterator[str]:
     yield from (f"it lacks {name}" for name in sorted(wanted - members))
 
 
-def _is_built(name: str) -> bool:
-    return name.endswith((".so", ".pyc", ".pyd", ".db")) or name.partition("/")[0] == "target"
-
-
 def wrong_with_platform(wheel: Path) -> Iterator[str]:
     """What `auditwheel` and `abi3audit` say; the first knows Linux alone."""
     if "linux" in wheel.name:

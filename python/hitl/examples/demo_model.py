@@ -4,7 +4,7 @@ It sees what a real model would see, asks for the same tools and gets the same r
 real one it keeps nothing between two requests: each time, the plan for the last user message starts from its top and
 is fed what the conversation already holds, until it wants something new.
 
-The plans below are those of `examples/file_agent.py`; the other examples have their own.
+The plans below are those of `hitl.examples.file_agent`; the other examples have their own.
 """
 
 from __future__ import annotations

@@ -5,7 +5,10 @@ A page that follows a message from function to function is worth something for a
 
 from __future__ import annotations
 
+import ast
 import re
+import tokenize
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +28,31 @@ def test_every_file_and_function_that_a_page_names_is_there(page: str) -> None:
     wrong = [what for reference in named(text_of(page)) if (what := complaint(reference)) is not None]
     # Where files have moved: `python -m tests.python.docs.named_code` writes their new places into the pages.
     assert not wrong, "\n".join(wrong)
+
+
+_PAGE_OR_EXAMPLE = re.compile(r"(?<![\w./])(?:examples/\w+\.py|docs/[\w/-]+\.md)")
+
+
+def said_in(file: Path) -> Iterator[str]:
+    """Comments and docstrings of a file."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".rs":
+        yield from re.findall(r"//.*", text)
+        return
+    with file.open("rb") as source:
+        yield from (token.string for token in tokenize.tokenize(source.readline) if token.type == tokenize.COMMENT)
+    for node in ast.walk(ast.parse(text)):
+        # Also those of attributes, which stand below them.
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+            yield node.value.value
+
+
+@pytest.mark.parametrize("folder", ["python", "examples", "tests", "tools", "benchmarks", "src", "benches"])
+def test_every_page_and_example_that_a_comment_names_is_there(folder: str) -> None:
+    files = [file for file in sorted((ROOT / folder).rglob("*")) if file.suffix in (".py", ".rs")]
+    assert files
+    named_there = [(file, name) for file in files for said in said_in(file) for name in _PAGE_OR_EXAMPLE.findall(said)]
+    assert [f"{file.relative_to(ROOT)}: {name}" for file, name in named_there if not (ROOT / name).exists()] == []
 
 
 @pytest.mark.parametrize("page", PAGES)
