@@ -150,7 +150,7 @@ def serve(
         Path | None, option("--api-key-file", help="A file that holds the key.", panel=SECURITY)
     ] = None,
     insecure: Annotated[
-        bool, option("--insecure", help="Allow an address others can reach without a key.", panel=SECURITY)
+        bool, option("--insecure", help="Allow an address or a name others can reach without a key.", panel=SECURITY)
     ] = DEFAULTS.insecure,
     allowed_host: Annotated[
         list[str] | None,

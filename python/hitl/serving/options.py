@@ -159,7 +159,7 @@ class ServeOptions:
     api_key: str | None = None
     """What every request has to show, 16 characters at least; keys of the store besides."""
     insecure: bool = False
-    """Allow an address that others can reach without an API key."""
+    """Allow an address, or a name, that others can reach without an API key."""
     prevent_self_approval: bool = False
     """Whoever sent a message cannot let its tools run; needs keys."""
     rate_limit: float = 0.0
