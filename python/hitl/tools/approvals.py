@@ -29,6 +29,7 @@ from hitl.tools.read_back import is_same
 from hitl.tools.schema import Arguments, InvalidArguments
 from hitl.turn.permits import permit, permitted
 from hitl.turn.places import place_var
+from hitl.turn.reasking import REFUSED
 from hitl.turn.resource_parts import NoSuchResource
 from hitl.turn.resources import Source
 from hitl.turn.runtime import Turn, agent_name, current_turn
@@ -38,6 +39,9 @@ logger = logging.getLogger("hitl.approvals")
 
 _GUARDRAILS_CHANGED = "Guardrails changed the edited arguments; this is what would run."
 _TYPES_CHANGED = "The tool reads the edited arguments like this; this is what would run."
+
+# Characters that a question says of what is wrong with an edit: each item of a long list may be.
+_MOST_WORDS = 1_000
 
 
 @dataclass(frozen=True)
@@ -193,18 +197,25 @@ async def _ask_until_clear(
             return ReadyCall(turn, tool, arguments, tool_call_id, responded=True, response=decision["message"])
         if decision["type"] == "approve":
             break
+        by_code = proposed is not None and proposed.type == "edit" and decision["args"] == proposed.args
         try:
             given = await check(turn, tool, decision["args"])
+            _require_shown(tool, given)
         except InvalidArguments as error:
-            raise InvalidArguments(f"the arguments that a person gave do not fit {tool.name}: {error}") from error
-        _require_shown(tool, given)
+            # The schema, against which the answer was checked, says less than the types do.
+            if by_code or not await _is_refused(turn, tool, tool_call_id):
+                said = f"the arguments that a person gave do not fit {tool.name}: {error}"
+                raise InvalidArguments(said) from error
+            required, proposed = True, None
+            refused = f"{REFUSED}{str(error)[:_MOST_WORDS]}"
+            message = refused if description is None else f"{refused} {description}"
+            continue
         with permit():
             arguments, answer = await _recheck(turn, tool, given, tool_call_id, description)
         if answer is not None:
             return ReadyCall(turn, tool, arguments, tool_call_id, responded=True, response=answer.message)
         if arguments is not given:
             _require_shown(tool, arguments)
-        by_code = proposed is not None and proposed.type == "edit" and decision["args"] == proposed.args
         note = _edit_note(arguments.json, by_code)
         is_given = given.is_json(arguments.json)
         if is_given and (by_code or _is_as_said(turn, tool, given, decision["args"], schema)):
@@ -218,6 +229,18 @@ async def _ask_until_clear(
     return ReadyCall(
         turn, tool, arguments, tool_call_id, digest, once, note, shown=arguments.json if was_shown else None
     )
+
+
+async def _is_refused(turn: Turn, tool: AnyTool, tool_call_id: str | None) -> bool:
+    """Whether a person whose edit does not fit is asked once more: not where the journal is of a release that told the
+    model instead, and goes on so."""
+
+    async def body() -> bool:
+        return True
+
+    key = f"refused edit:{tool_call_id or tool.name}"
+    refused: bool = await turn.run_step("policy", f"{tool.name}.refused_edit", body, key=key, past=False, is_edit=True)
+    return refused
 
 
 def _is_as_said(
