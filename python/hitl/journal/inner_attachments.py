@@ -30,7 +30,7 @@ def attachments_in(value: Any) -> list[Attachment]:
 
 def with_attachments(plain: Any, attachments: Iterable[Attachment], make: Callable[[Attachment], Any]) -> Any:
     """The JSON `plain` with what `make` says in the place of each attachment, in the order of their places."""
-    known = {told: each for each in attachments for told in _told(each)}
+    known = {told: each for each in attachments for told in _told(each) if told}
 
     def replaced(value: Any) -> Any:
         if type(value) is list:
@@ -67,11 +67,13 @@ def _told(attachment: Attachment) -> Iterable[tuple[Any, ...]]:
     if type(attachment) is not Attachment:
         from pydantic_core import to_jsonable_python  # late: hardly any class is made of it
 
-        yield _said(to_jsonable_python(attachment, by_alias=True, inf_nan_mode="strings", fallback=str))
+        own = to_jsonable_python(attachment, by_alias=True, inf_nan_mode="strings", fallback=str)
+        if isinstance(own, dict):
+            yield _said(own)
 
 
 def _said(told: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What an object says, whatever its members are called, since aliases rename them; nothing of one with objects or
-    lists in it."""
-    values = tuple(value for value in told.values() if value is not None)
-    return () if any(isinstance(value, dict | list) for value in values) else values
+    """What an object says, whatever its members are called, since aliases rename them; of an object or a list in it
+    only that it is there. An object that says nothing is no attachment."""
+    values = (value for value in told.values() if value is not None)
+    return tuple(type(value) if isinstance(value, dict | list) else value for value in values)

@@ -69,6 +69,12 @@ class Scan(Attachment):
     page: int = 0
 
 
+@dataclass(frozen=True)
+class Fax(Attachment):
+    pages: list[int] = field(default_factory=list)
+    sent_by: Page | None = None
+
+
 def of_a_class_that_is_stored_as_json() -> object:
     @dataclass
     class Local:
@@ -97,6 +103,21 @@ INSIDE: list[tuple[Callable[[], Any], Any, list[Attachment]]] = [
     (lambda: Pair(1, DOT), [1, MARK], [DOT]),
     (lambda: {1: {"x": Pair(1, DOT)}}, {"1": {"x": [1, MARK]}}, [DOT]),
     (lambda: Sheet(Scan("image/gif", data="AAAA", page=3), 1), {"scan": "[attachment 1: image/gif]", "number": 1}, []),
+    (
+        lambda: {
+            "total": {"sum": 5, "by": [1]},
+            "none": {},
+            "fax": Fax("image/gif", data="AAAA", pages=[1, 2], sent_by=Page(1)),
+            "of": {"type": "image/gif", "data": "AAAA", "pages": []},
+        },
+        {
+            "total": {"sum": 5, "by": [1]},
+            "none": {},
+            "fax": "[attachment 1: image/gif]",
+            "of": {"type": "image/gif", "data": "AAAA", "pages": []},
+        },
+        [],
+    ),
     (
         of_a_class_that_is_stored_as_json,
         {"scan": MARK, "of": {"address": "10.0.0.1", "more": ["[attachment 2: application/pdf]"]}},
