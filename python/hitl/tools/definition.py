@@ -187,7 +187,7 @@ class Tool(Generic[P, R_co]):
         """Check and convert arguments; raises `InvalidArguments`."""
         return self.parameters.check(given)
 
-    def call_bare(self, *args: Any, **kwargs: Any) -> Any:
+    def call_bare(self, /, *args: Any, **kwargs: Any) -> Any:
         """The function itself, with an empty `RunContext` where it wants one and was given none."""
         _ = self.parameters
         context = self._filled.context
@@ -211,10 +211,10 @@ class Tool(Generic[P, R_co]):
         return functools.partial(self.function, *positional, **values)
 
     @overload
-    async def call(self: Tool[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T: ...
+    async def call(self: Tool[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     @overload
-    async def call(self: Tool[P, R_co], *args: P.args, **kwargs: P.kwargs) -> R_co: ...
-    async def call(self, *args: Any, **kwargs: Any) -> Any:
+    async def call(self: Tool[P, R_co], /, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+    async def call(self, /, *args: Any, **kwargs: Any) -> Any:
         """Call the tool from Python, with everything a model's call goes through.
 
         Raises `InvalidArguments`, `ToolRejected`, and whatever the tool raises.
@@ -224,7 +224,7 @@ class Tool(Generic[P, R_co]):
 
         return await call_tool(self, self._name_arguments(args, kwargs))
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R_co:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R_co:
         """As `call`; a tool made from a plain `def` blocks, and does so only outside an event loop."""
         # Late, as in `call`.
         from hitl.tools.approvals import call_tool_from_python

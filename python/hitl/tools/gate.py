@@ -237,13 +237,13 @@ class GatedFunction(Protocol[P, ResultT_co]):
 
     __name__: str
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> ResultT_co:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> ResultT_co:
         """The call, once it is approved."""
 
     @overload
-    async def call(self: GatedFunction[P, Awaitable[T]], *args: P.args, **kwargs: P.kwargs) -> T: ...
+    async def call(self: GatedFunction[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     @overload
-    async def call(self, *args: P.args, **kwargs: P.kwargs) -> ResultT_co: ...
+    async def call(self, /, *args: P.args, **kwargs: P.kwargs) -> ResultT_co: ...
 
     @overload
     def __get__(self, instance: None, owner: type | None = None) -> GatedFunction[P, ResultT_co]: ...

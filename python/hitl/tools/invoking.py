@@ -11,7 +11,7 @@ from hitl.turn.callables import is_async
 from hitl.turn.runtime import Turn, call_blocking
 
 
-async def invoke(turn: Turn | None, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+async def invoke(turn: Turn | None, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Call user code, plain (in a thread) or async."""
     if is_async(function):
         return await function(*args, **kwargs)

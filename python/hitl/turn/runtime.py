@@ -474,7 +474,7 @@ class Turn:
 
     # -- threads --------------------------------------------------------------------------------------------------
 
-    async def run_in_thread(self, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+    async def run_in_thread(self, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
         """Run a blocking function in a thread of its own, in a copy of this context.
 
         Not a pool: a function that waits for a person for a week must not take a place from another, and a blocked

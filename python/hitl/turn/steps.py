@@ -83,11 +83,11 @@ class DecoratedStep(Generic[P, T]):
         self._options = key, once, retries
         self._before = () if instance is None else (instance,)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> Coroutine[Any, Any, T]:
         turn = current_turn(f"step {_name_of(self._function)}()")
         return _run(turn, self._function, (*self._before, *args), kwargs, sys._getframe(1), *self._options)
 
-    def sync(self, *args: P.args, **kwargs: P.kwargs) -> T:
+    def sync(self, /, *args: P.args, **kwargs: P.kwargs) -> T:
         """The same from a sync agent or tool."""
         turn = current_turn(f"step {_name_of(self._function)}.sync()")
         frame, given = sys._getframe(1), (*self._before, *args)

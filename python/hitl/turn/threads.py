@@ -175,7 +175,7 @@ class ThreadCall:
             del done  # a ring, as in ``bodies.opened``
 
 
-async def call_blocking(turn: AnyTurn, function: Callable[..., T], *args: Any, **kwargs: Any) -> T:
+async def call_blocking(turn: AnyTurn, function: Callable[..., T], /, *args: Any, **kwargs: Any) -> T:
     """Run a plain function off the loop: in the thread that waits for this call, if one does, else in a new one."""
     waiting = _waiting_thread.get()
     if waiting is not None and not waiting.over:

@@ -10,6 +10,7 @@ import pytest
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from hitl import ReActAgent, tool
+from hitl.messages import ChatMessage
 from hitl.testing import ScriptedChatClient
 from hitl.tools.definition import Tool
 from hitl.tools.schema import InvalidArguments
@@ -43,6 +44,25 @@ async def test_a_guardrail_gets_the_arguments_it_names() -> None:
 
     assert tool_message(await call(f, {"a": "/x"})) == "ran"
     assert seen == [{"b": 2}, {"a": Path("/x"), "b": 2}]
+
+
+async def test_a_parameter_may_have_any_name() -> None:
+    names: dict[str, Any] = {"turn": 1, "function": "f", "self": "s"}
+
+    def follows(turn: int, function: str, self: str) -> dict[str, Any]:
+        return {"turn": turn + 1}
+
+    @tool(requires_approval=True, input_guardrails=[follows])
+    def play(turn: int, function: str, self: str) -> str:
+        return f"{turn} {function} {self}"
+
+    assert tool_message(await call(play, names)) == "2 f s"
+    assert tool(play, requires_approval=False, input_guardrails=[])(**names) == "1 f s"
+
+    async def agent(message: Any, state: Any) -> Any:
+        return ChatMessage.assistant_message(content=await play.call(**names)), state
+
+    assert (await run_locally(agent, "go", answers=lambda asked: APPROVE)).response.content == "2 f s"
 
 
 async def test_the_person_sees_what_guardrails_made_and_exactly_that_runs() -> None:

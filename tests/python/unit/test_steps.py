@@ -144,6 +144,19 @@ async def test_a_wrong_call_is_the_functions_own_type_error() -> None:
         await LocalTurn().run(step, add)
 
 
+async def test_a_parameter_may_have_any_name() -> None:
+    def play(turn: int, function: str, self: str) -> str:
+        return f"{turn} {function} {self}"
+
+    decorated, given = step()(play), {"turn": 1, "function": "f", "self": "s"}
+
+    async def agent() -> Any:
+        in_thread = await current_turn().run_in_thread(lambda **names: (step.sync(play, **names), names), **given)
+        return [await step(play, **given), await decorated(**given), in_thread]
+
+    assert await LocalTurn().run(agent) == ["1 f s", "1 f s", ("1 f s", given)]
+
+
 async def test_an_option_of_the_decorator_in_a_call_says_where_it_belongs() -> None:
     for function in (add, lambda: 1):
         with pytest.raises(TypeError, match=r"step\(\) passes once= on to .*@hitl\.step\(once=\.\.\.\)"):
