@@ -14,7 +14,7 @@ from hitl.decisions import DECISIONS, Approval, DecisionKind, read_allowed_decis
 from hitl.errors import InterruptExpired, InvalidPayload, PayloadTooLarge, ToolRejected
 from hitl.ext.arguments import beyond_json, misfit, usable, with_defaults
 from hitl.journal.account import fits_step
-from hitl.tools.asking import INTERRUPT_TYPE, ApprovalMismatch, Question, ask, ask_binding_id
+from hitl.tools.asking import INTERRUPT_TYPE, ApprovalMismatch, Question, ask, ask_binding_id, offered_schema
 from hitl.turn.interrupts import seconds
 from hitl.turn.runtime import Turn
 
@@ -132,15 +132,16 @@ async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval 
     required = required or (has_rules and not is_run)
     if required:
         checked_payload(turn, {"type": INTERRUPT_TYPE, "tool_name": call.tool_name, "tool_args": call.arguments})
+    offered = offered_schema(turn, call.tool_name, schema)
     options = call.options or {}
     allowed = read_allowed_decisions(options.get("allowed_decisions", DECISIONS))
     question = Question(
         tool_name=call.tool_name,
         arguments=call.arguments,
-        allowed=tuple(kind for kind in allowed if kind != "edit" or schema is not None) or ("reject",),
+        allowed=tuple(kind for kind in allowed if kind != "edit" or offered is not None) or ("reject",),
         approvers=read_approvers(options.get("approvers")),
         description=options.get("description"),
-        args_schema=schema,
+        args_schema=offered,
         tool_call_id=call.call_id,
         source=_text(call, "source", options.get("source")) or call.source,
         required=required,

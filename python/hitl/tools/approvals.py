@@ -18,7 +18,7 @@ from typing import Any
 from hitl import _core
 from hitl.decisions import ApprovalRequest, Decision
 from hitl.tools.asking import ApprovalMismatch as ApprovalMismatch
-from hitl.tools.asking import Question, ask, binding_call_id, rejection
+from hitl.tools.asking import Question, ask, binding_call_id, offered_schema, rejection
 from hitl.tools.context import Copies, RunContext
 from hitl.tools.defaults import check
 from hitl.tools.filled import says_resources
@@ -175,7 +175,7 @@ async def _ask_until_clear(
         description = await _describe(turn, tool, arguments, tool_call_id)
         proposed = await _propose(turn, tool, arguments, tool_call_id, description) if required else None
     message, note = description, None
-    schema = tool.edit_schema if "edit" in tool.allowed_decisions else None
+    schema = offered_schema(turn, tool.name, tool.edit_schema) if "edit" in tool.allowed_decisions else None
     # Without a schema to check it against, nobody can be offered an edit.
     allowed = tuple(kind for kind in tool.allowed_decisions if kind != "edit" or schema is not None)
     while True:

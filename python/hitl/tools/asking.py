@@ -11,6 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from hitl import _core
@@ -66,6 +67,25 @@ class Question:
 
     metadata: dict[str, Any] | None = None
     """JSON, kept with the interrupt."""
+
+
+def offered_schema(turn: Turn, tool_name: str, schema: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The schema of a tool's arguments where edits can be offered: None for one that is too large to be shown."""
+    if schema is None:
+        return None
+    size = len(_core.to_json(schema).encode())
+    if size <= turn.max_schema:
+        return schema
+    _say_too_large(tool_name, size, turn.max_schema)
+    return None
+
+
+@cache
+def _say_too_large(tool_name: str, size: int, limit: int) -> None:
+    """Once, however often the tool is called."""
+    logger.warning(
+        "arguments of tool %s cannot be edited, its schema is %d bytes of JSON, the limit is %d", tool_name, size, limit
+    )
 
 
 async def ask(turn: Turn, question: Question) -> dict[str, Any]:

@@ -49,6 +49,9 @@ T = TypeVar("T")
 DEFAULT_MAX_PAYLOAD = 16_384
 """Bytes of compact JSON that an interrupt's payload may have when the server says nothing else."""
 
+_SCHEMA_TIMES = 4
+"""How many times as large as a payload a JSON Schema may be: ``SCHEMA_TIMES`` in ``src/domain/interrupt.rs``."""
+
 _MOST_ENDED = 8
 """Tasks of a turn that have ended and are not forgotten yet."""
 
@@ -321,6 +324,11 @@ class Turn:
     def may_have_rules(self) -> bool:
         """Whether there may be a call that ``has_rules_for`` is true of."""
         return self._rule_changes.may_apply
+
+    @property
+    def max_schema(self) -> int:
+        """Bytes of compact JSON that a schema may have which people are shown."""
+        return _SCHEMA_TIMES * self.max_payload
 
     @property
     def resources(self) -> Source[Any] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from agents import Agent as OpenAIAgent
@@ -100,6 +100,23 @@ def put_off_by_a_validator(effects: Effects) -> Any:
         return "never"
 
     return agent
+
+
+async def test_where_the_schema_is_too_large_an_edit_is_not_offered() -> None:
+    def make(effects: Effects) -> Any:
+        agent = Agent(pydantic_ai_runs.says(CALLS[1:]), name="writer")
+
+        @agent.tool_plain(requires_approval=True)
+        def write(text: Literal["short", *(f"text {at}" for at in range(9_000))]) -> str:  # type: ignore[valid-type]
+            effects.append(text)
+            return "written"
+
+        return agent
+
+    run, said = await pydantic_ai_runs.proved(make, approve_short)
+    [asked] = run.requests
+    assert (asked["allowed_decisions"], asked["args_schema"]) == (["approve", "reject", "respond"], None)
+    assert (run.effects, said) == (["short"], [["success", "written"]])
 
 
 @pytest.mark.parametrize("make", [external, put_off_in_its_body, put_off_by_a_validator], ids=lambda it: it.__name__)

@@ -175,3 +175,39 @@ async def test_asking_for_an_interrupt_that_is_none_says_so() -> None:
     assert paused.state.interrupt(paused.interrupts[0].id) == paused.interrupts[0]
     with pytest.raises(hitl.UnknownInterrupt, match="no interrupt 'another'"):
         paused.state.interrupt("another")
+
+
+LARGE: dict[str, Any] = {"type": "object", "properties": {"city": {"enum": [f"é{at}" for at in range(9_000)]}}}
+
+
+async def test_where_the_schema_is_too_large_to_be_shown_an_edit_is_not_offered(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """None of its calls could be approved: the server refused to ask."""
+
+    @tool(requires_approval=True, schema=LARGE)
+    async def travel(city: str) -> str:
+        return f"to {city}"
+
+    calls = [{"name": "travel", "args": {"city": city}} for city in ("é1", "é2")]
+    agent = ReActAgent(client=ScriptedChatClient([{"tool_calls": calls}, {"content": "done"}]), tools=[travel])
+    paused = await hitl.run(agent, "go")
+    assert paused.state is not None
+    assert [asked.allowed_decisions for asked in paused.interrupts] == [["approve", "reject"]] * 2
+    with pytest.raises(InvalidAnswer):
+        paused.state.edit(paused.interrupts[0], {"city": "é3"})
+    for asked in paused.interrupts:
+        paused.state.approve(asked)
+    done = await hitl.run(agent, paused.state)
+    assert [message.content for message in done.messages if message.role == "tool"] == ["to é1", "to é2"]
+    [said] = [record.getMessage() for record in caplog.records if "cannot be edited" in record.getMessage()]
+    assert "its schema is 79940 bytes of JSON, the limit is 65536" in said
+
+
+async def test_an_author_s_own_schema_that_is_too_large_to_be_shown_cannot_be_asked_with() -> None:
+    async def asks(message: hitl.ChatMessage, messages: list[hitl.ChatMessage]) -> object:
+        with pytest.raises(hitl.InvalidPayload, match="args_schema is 79940 bytes of JSON, the limit is 65536"):
+            await hitl.approval("travel", {"city": "é1"}, args_schema=LARGE)
+        return hitl.ChatMessage.assistant_message(content="stays"), messages
+
+    assert (await hitl.run(asks, "go")).output == "stays"
