@@ -102,7 +102,8 @@ class _Interrupt:
         - ``message``: one line for notifications and lists.
         - ``response_schema``: what a valid answer is; a JSON Schema, or a pydantic model or any other type that
           pydantic knows: the answer then comes back as that type. Invalid answers are refused before they get here;
-          one that only a validator of the type refuses is asked for again, with the validator's words.
+          one that only a validator of the type refuses, or that was given under an older schema, is asked for again,
+          with the reason. Not for the types ``tool_approval`` and ``user_input`` (with questions), which bring theirs.
         - ``expires_in``: seconds (or a timedelta) until the question lapses; then ``on_expire`` is returned if it was
           given, else InterruptExpired is raised.
         - ``key``: names the question independently of its position in the code.
@@ -202,9 +203,17 @@ async def _ask(
             check_text(f"interrupt() {name}", text)
     checked = _checked_payload(payload, type, turn.max_payload)
     schema, read = _answer_type(response_schema)
+    kind = checked.get("type", UNKNOWN_TYPE)
+    if schema is not None and (answer := _brought_answer(kind, checked)) is not None:
+        if not turn.is_recorded(key):
+            raise ValueError(
+                f"interrupt() takes no response_schema for type {kind!r}: its answer is {answer}\n\n"
+                "hint: leave it out, or ask with a type of your own"
+            )
+        read = None if isinstance(response_schema, dict) else read
     try:
         return await turn.ask(
-            checked.get("type", UNKNOWN_TYPE),
+            kind,
             checked,
             message=message,
             response_schema=schema,
@@ -215,11 +224,26 @@ async def _ask(
             location=location_of(frame),
             approvers=approvers,
             read=read,
+            takes_past=isinstance(response_schema, dict),
         )
     except InterruptExpired:
         if on_expire is RAISE:
             raise
         return on_expire
+
+
+def _brought_answer(kind: str, payload: dict[str, Any]) -> str | None:
+    """What the answer to a question of a type is that brings its own schema, which the server puts in the place of any
+    other; None for all others."""
+    if kind == "tool_approval":
+        return "a decision, as hitl.approval() asks for"
+    if kind != "user_input":
+        return None
+    try:
+        _core.check_questions(payload)
+    except ValueError:
+        return None
+    return "one to each of its questions, as ask_user_question asks for"
 
 
 def _checked_payload(payload: Any, type: str | None, max_bytes: int) -> dict[str, Any]:
@@ -259,7 +283,16 @@ def _answer_type(response_schema: Any) -> tuple[dict[str, Any] | None, Reader | 
     if isinstance(response_schema, dict):
         _core.check_response_schema(response_schema)
         # A copy: the agent may go on changing its own.
-        return json.loads(_core.to_json(response_schema)), None
+        own: dict[str, Any] = json.loads(_core.to_json(response_schema))
+
+        def check(answer: Any) -> Any:
+            # The server has checked it against the schema that the agent had when it asked.
+            if wrong := _core.validate(own, answer):
+                place = ".".join(str(part) for part in wrong[0]["loc"]) or "answer"
+                raise InvalidAnswer(f"{place}: {wrong[0]['msg']}", errors=wrong)
+            return answer
+
+        return own, check
 
     from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 

@@ -307,10 +307,11 @@ class Order:
         else:
             self._replaying.gate[path] = (step, start)
 
-    def may_be_past(self, path: str, outcome: Outcome) -> bool:
+    def may_be_past(self, path: str, outcome: Outcome, *, by_any_code: bool = False) -> bool:
         """In a replay: whether the step at ``path``, which the journal does not know, may be new all the same, as this
-        code alone has recorded it. Then ``outcome`` is what came of it only where the journal goes on without it."""
-        if self._replaying is None or not self._replaying.is_by_this_code:
+        code alone has recorded it, or any. Then ``outcome`` is what came of it only where the journal goes on without
+        it."""
+        if self._replaying is None or not (by_any_code or self._replaying.is_by_this_code):
             return False
         self._replaying.past[path] = outcome
         return True

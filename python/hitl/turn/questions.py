@@ -53,8 +53,10 @@ async def ask(
     approval: ApprovalMembers | None = None,
     approvers: tuple[str, ...] = (),
     read: Reader | None = None,
+    takes_past: bool = False,
 ) -> Any:
     """Open an interrupt and wait for its answer, a JSON value; or what ``read`` makes of the first that it takes.
+    ``takes_past``: or one that it refuses, where the journal went on with that.
 
     ``payload`` is valid already (``_core.check_payload``). ``expires_in`` is in seconds. Raises InterruptExpired
     when nobody answered in time, and the matching HitlError when the server refuses the question.
@@ -94,7 +96,7 @@ async def ask(
     try:
         with paused():
             if read is not None:
-                answer = await turn.typed.ask(turn, place, step, request, read)
+                answer = await turn.typed.ask(turn, place, step, request, read, takes_past)
             else:
                 answer = await turn.put(place.next_number(), step, request)
     except InterruptExpired:
@@ -123,8 +125,11 @@ def request(turn: _AskingTurn, type: str, payload: dict[str, Any], **members: An
     return request
 
 
-async def put(turn: _AskingTurn, number: int, step: StepIdentity, request: InterruptRequest) -> Any:
-    """Put one question and wait for its answer. ``number``: see ``Place.next_number``."""
+async def put(
+    turn: _AskingTurn, number: int, step: StepIdentity, request: InterruptRequest, past: object = None
+) -> Any:
+    """Put one question and wait for its answer; for ``past``, if it is given, where the journal goes on without that
+    question. ``number``: see ``Place.next_number``."""
     path = step["path"]
     claim = turn.order.claim(step, False)[0]
     future = turn.order.expect(path, number)
@@ -132,6 +137,8 @@ async def put(turn: _AskingTurn, number: int, step: StepIdentity, request: Inter
         if turn.watcher is not None:
             turn.watcher.asks(step, request)
         if claim == "live":
+            if past is not None:
+                turn.order.may_be_past(path, {"answer": past}, by_any_code=True)
             turn.order.when_live(path, partial(turn.order.records.send_ask, step, request), step)
     except BaseException:
         turn.order.withdraw(path)

@@ -1,11 +1,11 @@
-"""Questions whose answers a type has to take: an answer that it refuses is asked for again.
+"""Questions whose answers a type, or a schema, has to take: an answer that it refuses is asked for again.
 
 The server checks an answer against the JSON Schema of its question; what only a validator of the type can tell comes
-out when the answer is read, where the type is. That answer stays in the journal as what was said, and the question is
-asked once more, with the validator's words.
+out when the answer is read, where the type is, and so does that the agent has another schema by now. That answer stays
+in the journal as what was said, and the question is asked once more, with the validator's words.
 
 Whether an answer was refused is read from the journal where it tells: by the question that followed, or by what the
-agent did after it. So a replay goes the same way although the validator has changed since.
+turn did after it. So a replay goes the same way although the validator has changed since.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ Reader = Callable[[Any], Any]
 _SHORTEST_SECONDS = 0.001
 
 
+_PAST: Final = object()
+"""For an answer: the question that it would be of is not in the journal, which goes on after it."""
+
+
 class TypedQuestions:
     """Those of one turn."""
 
@@ -40,16 +44,27 @@ class TypedQuestions:
         """By the path of the question."""
 
     async def ask(
-        self, turn: AnyTurn, place: Place, step: StepIdentity, request: InterruptRequest, read: Reader
+        self,
+        turn: AnyTurn,
+        place: Place,
+        step: StepIdentity,
+        request: InterruptRequest,
+        read: Reader,
+        takes_past: bool,
     ) -> Any:
-        """What ``read`` makes of the first answer that it takes."""
+        """What ``read`` makes of the first answer that it takes. One that it refuses although the journal went on is
+        its error, or the answer as it is (``takes_past``)."""
         first, message, deadline = step["path"], request["message"], self._deadline(step, request)
         attempt = 1
+        refusal: InvalidAnswer | None = None
+        refused: Any = None
         while True:
             self.readers[step["path"]] = read
-            answer = await turn.put(place.next_number(), step, request)
+            answer = await turn.put(place.next_number(), step, request, None if refusal is None else _PAST)
+            if answer is _PAST:  # a task beside this one went on
+                return _past(refusal, refused, takes_past)
             value: Any = None
-            refusal: InvalidAnswer | None = None
+            refusal, refused = None, answer
             try:
                 value = read(answer)
             except InvalidAnswer as invalid:
@@ -60,7 +75,7 @@ class TypedQuestions:
                 if refusal is None:
                     return value
                 if place.following_step() in self._recorded:  # the agent took it, or dealt with the error itself
-                    raise refusal
+                    return _past(refusal, refused, takes_past)
             words = f"{REFUSED}{refusal}" if refusal is not None else None
             request = {
                 **request,
@@ -79,3 +94,9 @@ class TypedQuestions:
     def _recorded(self) -> dict[str, dict[str, Any]]:
         """The entries of steps and questions, by path: what was there when this run of the turn began."""
         return {entry["step"]["path"]: entry for entry in self._journal if "step" in entry}
+
+
+def _past(refusal: InvalidAnswer | None, answer: Any, is_taken: bool) -> Any:
+    if refusal is not None and not is_taken:
+        raise refusal
+    return answer

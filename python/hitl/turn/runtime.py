@@ -315,10 +315,12 @@ class Turn:
         place = self._here()
         return place, [self.names.numbered(place.keyed_step(key)) for key in keys] or [place.following_step()]
 
-    def is_recorded(self, key: str) -> bool:
+    def is_recorded(self, key: str | None) -> bool:
         """Whether the journal that this run began with has the next step, or question, of this name that is made here,
-        or one inside of it."""
-        return self.order.recorded_step(self.names.numbered(self._here().keyed_step(key))) is not None
+        or without one the next of all, or one inside of it."""
+        place = self._here()
+        path = place.following_step() if key is None else self.names.numbered(place.keyed_step(key))
+        return self.order.recorded_step(path) is not None
 
     @property
     def may_have_rules(self) -> bool:

@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from collections.abc import Coroutine
 from datetime import date, timedelta
 from types import SimpleNamespace
 from typing import Any, Literal
@@ -325,6 +326,84 @@ async def test_an_answer_that_came_while_the_turn_was_away_is_asked_for_again_af
     again = LocalTurn(lambda request: GOOD, journal=journal)
     assert await again.run(both) == [Choice(hex="#000"), "b"]
     assert [asked.request["message"] for asked in again.port.interrupts] == [REFUSAL]
+
+
+async def picks(schema: Any, in_tasks: bool = False) -> Any:
+    """What was picked twice, and what was asked after both."""
+
+    def pick(of: int) -> Coroutine[Any, Any, Any]:
+        return interrupt({"type": "pick", "of": of}, message="Pick", response_schema=schema)
+
+    picked = await asyncio.gather(pick(1), pick(2)) if in_tasks else [await pick(1), await pick(2)]
+    return [*picked, await interrupt({"type": "next"})]
+
+
+OLD, NEW = {"enum": ["a", "b"]}, {"enum": ["a", "c"]}
+NOT_OF_NEW = 'The answer was refused: answer: "b" is not one of "a" or "c" Pick'
+
+
+@pytest.mark.parametrize("in_tasks", [False, True])
+async def test_an_answer_that_another_schema_allowed_is_asked_for_again(in_tasks: bool) -> None:
+    """As one that another type allowed is: what the agent gets is what it has asked for."""
+    local = answered_with()
+    local.start(picks, OLD, in_tasks)
+    await until_waiting(local)
+    first = local.port.interrupts[0]
+    answer = {"entry": "answer", "at": local.port.journal[-1]["at"], "interrupt_id": first.id, "value": "b"}
+    journal = [*local.port.journal, answer]
+    await local.end()
+
+    again = LocalTurn(lambda request: "c", journal=journal, code="code-2")
+    for asked in again.port.interrupts:
+        asked.give("a")
+    assert (await again.run(picks, NEW, in_tasks))[0] == "c"
+    assert again.port.interrupts[1 if in_tasks else 0].request["message"] == NOT_OF_NEW
+
+    whole = LocalTurn(journal=again.port.journal, code="code-3")
+    assert (await whole.run(picks, {"enum": []}, in_tasks))[0] == "c"
+    assert len(whole.port.interrupts) == 0
+
+
+@pytest.mark.parametrize("code", ["code-1", "code-2"])
+@pytest.mark.parametrize("in_tasks", [False, True])
+async def test_an_answer_that_was_taken_stays_whatever_the_schema_is_now(in_tasks: bool, code: str) -> None:
+    local = LocalTurn(lambda request: "b")
+    assert await local.run(picks, OLD, in_tasks) == ["b", "b", "b"]
+    journal = local.port.journal
+    for cut in range(len(journal) - 1, len(journal) + 1):  # after the next question, and after its answer
+        again = LocalTurn(journal=journal[:cut], code=code)
+        for asked in again.port.interrupts:
+            asked.give("b")
+        assert await again.run(picks, NEW, in_tasks) == ["b", "b", "b"]
+        assert [asked.request["type"] for asked in again.port.interrupts] in ([], ["next"])
+
+
+OPTIONS = [{"label": label, "description": label} for label in "ab"]
+QUESTION = {"question": "Which?", "header": "Which", "options": OPTIONS, "multiSelect": False}
+
+
+@pytest.mark.parametrize("schema", [bool, {"type": "boolean"}])
+@pytest.mark.parametrize("payload", [{"type": "tool_approval"}, {"type": "user_input", "questions": [QUESTION]}])
+async def test_a_type_that_brings_its_answer_takes_no_other_schema(payload: Any, schema: Any) -> None:
+    """The server goes by the type: the agent would ask again and again for what nobody may answer."""
+    local = LocalTurn(lambda request: True)
+    with pytest.raises(ValueError, match=f"takes no response_schema for type '{payload['type']}'"):
+        await local.run(interrupt, payload, response_schema=schema)
+    assert local.port.interrupts == []
+
+    async def asked(schema: Any) -> Any:
+        return await interrupt(payload, response_schema=schema)
+
+    await local.end()
+    recorded = LocalTurn(lambda request: {"approved": True})
+    await recorded.run(asked, None)
+    again = LocalTurn(journal=recorded.port.journal)
+    assert await again.run(asked, {"type": "boolean"}) == {"approved": True}  # as a release did that asked so
+
+
+@pytest.mark.parametrize("questions", ["Which?", [{"question": "Which?"}]])
+async def test_a_borrowed_name_without_questions_takes_one(questions: Any) -> None:
+    assert (await ask(True, {"type": "user_input", "questions": questions}, response_schema=bool))[0] is True
 
 
 # -- expiry, refusal, withdrawal ------------------------------------------------------------------------------------
