@@ -130,3 +130,18 @@ def test_everything_else_is_asked_for_as_json(serve: Serve, terminal: Open, sche
     chat = terminal("chat", serve(asks(FOLDER, response_schema=schema)).url)
     start_turn(chat)
     assert "Your answer?" not in chat.expect("Answer as JSON")
+
+
+def test_questions_that_the_server_does_not_read_are_answered_as_their_schema_says(
+    serve: Serve, terminal: Open
+) -> None:
+    """An agent's own, with a single option, or a member that questions do not have."""
+    only = {"question": "Where?", "header": "Where", "options": [{"label": "home", "description": "In town"}]}
+    server = serve(asks({"type": "user_input", "questions": [only], "list": "groceries"}, response_schema=WORDS))
+    chat = terminal("chat", server.url)
+    start_turn(chat)
+    assert "groceries" in expect_menu(chat)
+    chat.send("work" + ENTER)
+    chat.expect("> user_input: work")
+    assert leave(chat) == 0
+    assert answers_sent(server) == ["work"]

@@ -18,6 +18,8 @@ from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
 from uuid import uuid4
 
+from hitl import _core
+
 NOW = "2026-11-21T12:00:00.000Z"
 Agent = Callable[["Turn"], Awaitable[str]]
 NOBODY = {
@@ -54,6 +56,15 @@ class Answer:
 def problem(status: int, detail: str, code: str, **members: Any) -> Answer:
     body = {"type": "about:blank", "title": code, "status": status, "detail": detail, "code": code, **members}
     return Answer(status, body, {"content-type": "application/problem+json"})
+
+
+def _built_in(payload: dict[str, Any]) -> dict[str, Any] | None:
+    """The schema that questions bring along, in short; what only looks like some is of a type like any other."""
+    try:
+        _core.check_questions(payload)
+    except ValueError:
+        return None
+    return {"type": "object", "required": ["answers"], "properties": {"answers": {"type": "object"}}}
 
 
 class FakeSession:
@@ -99,6 +110,7 @@ class Turn:
             "payload": payload,
             "status": "pending",
             "created_at": NOW,
+            "response_schema": _built_in(payload),
             **members,
         }
         answer = self._session.answers[record["interrupt_id"]] = asyncio.get_running_loop().create_future()

@@ -40,7 +40,7 @@ class Answerer:
         """refused: the answer that the server would not take, when this is not the first attempt."""
         if interrupt.type == "tool_approval":
             return await self._approval(interrupt, refused)
-        if interrupt.type == "user_input" and _has_questions(interrupt.payload):
+        if _has_questions(interrupt):
             return await self._questions(interrupt.payload["questions"])
         answers = _all_answers(interrupt.response_schema)
         if refused is None:
@@ -209,9 +209,14 @@ async def _question(text: str, chip: str, question: Mapping[str, Any]) -> str | 
         return found if question.get("multiSelect") else found[0]
 
 
-def _has_questions(payload: Mapping[str, Any]) -> bool:
-    """Whether the payload has the shape of `ask_user_question`; an agent may borrow the type for something else."""
-    questions = payload.get("questions")
+def _has_questions(interrupt: Interrupt) -> bool:
+    """Whether it is answered as `ask_user_question` is: the server says so by the schema that goes with questions. An
+    agent may borrow the type for something else, and its questions may be none that the server reads."""
+    schema = interrupt.response_schema
+    properties = schema.get("properties") if isinstance(schema, Mapping) else None
+    if interrupt.type != "user_input" or not isinstance(properties, Mapping) or "answers" not in properties:
+        return False
+    questions = interrupt.payload.get("questions")
     return (
         isinstance(questions, list)
         and bool(questions)
