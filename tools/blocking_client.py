@@ -44,8 +44,8 @@ TEXTS = {
         "    def events(self, session_id: str | None = None, *, after: str | None = None, patience: float = 30.0) -> "
         "EventStream:\n"
     ),
-    "                async for event in self._events():\n                    yield event\n": (
-        "                yield from self._events()\n"
+    "                async for event in self._events_of(response):\n                    yield event\n": (
+        "                yield from self._events_of(response)\n"
     ),
     "asyncio.sleep": "time.sleep",
 }
@@ -53,7 +53,8 @@ WORDS = {
     r"\bawait ": "",
     r"\basync (?=def|for|with)": "",
     r"(?<!`)\bAsync(?=Client|EventStream|Iterator)": "",
-    r"\b__a(?=enter__|exit__|iter__)": "__",
+    r"\b__a(?=enter__|exit__|iter__|next__)": "__",
+    r"\banext\(": "next(",
     r"\.a(?=close\(|read\()": ".",
 }
 

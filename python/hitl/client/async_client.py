@@ -17,10 +17,10 @@ from hitl.client.core import (
     LARGEST_EVENT,
     RECONNECTED,
     EventFeed,
+    check_stream,
     connection_settings,
     failures_of,
     look_like,
-    raise_for_problem,
     read_answer,
     request_arguments,
 )
@@ -101,7 +101,7 @@ class AsyncClient:
         after: the id of the last event seen; what followed it comes first.
         patience: seconds of trying to connect again before the last failure is raised: `ConnectionFailed`, or the reply
         of a server that starts or is busy (429, 503), or is not there behind its proxy (502, 504). Any other refusal,
-        and any failure of the first connection, is raised at once.
+        what is no event stream (`UnexpectedResponse`) and any failure of the first connection is raised at once.
         """
         return AsyncEventStream(self._http, self._timeout, EventFeed(session_id, after, patience))
 
@@ -140,6 +140,8 @@ class AsyncClient:
 class AsyncEventStream:
     """Server-sent events, connected again when the connection breaks. For one reader.
 
+    A loop that was left can be followed by another one, which goes on where that stopped.
+
     Example:
         async with AsyncClient("http://127.0.0.1:8000") as client, client.events() as events:
             async for event in events:
@@ -151,6 +153,8 @@ class AsyncEventStream:
         self._timeout = timeout
         self._feed = feed
         self._response: httpx2.Response | None = None
+        self._reading: AsyncIterator[Event] | None = None
+        self._was_open = False
 
     async def connect(self) -> None:
         """Open the stream, unless it is open. What happens after this returns is in it."""
@@ -161,11 +165,16 @@ class AsyncEventStream:
             response = await self._http.send(request, stream=True)
             if not response.is_success:
                 await response.aread()
-        raise_for_problem(response)
-        self._response = response
+        try:
+            check_stream(response)
+        except ClientError:
+            await response.aclose()
+            raise
+        self._response, self._was_open = response, True
         self._feed.connected(request)
 
     async def close(self) -> None:
+        self._reading = None
         response, self._response = self._response, None
         if response is not None:
             await response.aclose()
@@ -179,27 +188,49 @@ class AsyncEventStream:
     ) -> None:
         await self.close()
 
-    async def __aiter__(self) -> AsyncIterator[Event]:
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> Event:
+        if self._reading is None:
+            self._reading = self._read()
+        try:
+            return await anext(self._reading)
+        except BaseException:  # also of whoever stops waiting: it has ended with this
+            self._reading = None
+            raise
+
+    async def _read(self) -> AsyncIterator[Event]:
+        if self._response is None and self._was_open:
+            await self._connect_again(ConnectionFailed(f"the event stream of {self._http.base_url} was closed"))
+            yield RECONNECTED
         await self.connect()
         while True:
+            response = self._response
+            assert response is not None
             try:
-                async for event in self._events():
+                async for event in self._events_of(response):
                     yield event
                 failure: ClientError = ConnectionFailed(f"{self._http.base_url} ended the event stream")
             except ConnectionFailed as error:
                 failure = error
             finally:
-                await self.close()
+                await self._leave(response)
             await self._connect_again(failure)
             yield RECONNECTED
 
-    async def _events(self) -> AsyncIterator[Event]:
-        assert self._response is not None
+    async def _events_of(self, response: httpx2.Response) -> AsyncIterator[Event]:
         with failures_of(self._http.base_url):
-            async for sent in httpx2.EventSource(self._response, LARGEST_EVENT):
+            async for sent in httpx2.EventSource(response, LARGEST_EVENT):
                 event = self._feed.read(sent)
                 if event is not None:
                     yield event
+
+    async def _leave(self, response: httpx2.Response) -> None:
+        """Close a connection. There may be another one by now, where this is told late."""
+        if self._response is response:
+            self._response = None
+        await response.aclose()
 
     async def _connect_again(self, failure: ClientError) -> None:
         while self._response is None:

@@ -32,7 +32,8 @@ _LIMITS = httpx2.Limits(max_connections=None, max_keepalive_connections=20)
 that are kept are as many as its."""
 
 LARGEST_EVENT = 8 * 1024 * 1024
-"""Bytes. A session's last message travels in one event, so this is generous."""
+"""Bytes. Messages and results are shortened to 64 KiB in an event, and the record of an interrupt has a few payloads
+and schemas: what is larger is of no hitl server."""
 
 
 def look_like(plan_for: Callable[..., object], method: Callable[..., object]) -> None:
@@ -137,6 +138,19 @@ def raise_for_problem(response: httpx2.Response) -> None:
     raise error
 
 
+def check_stream(response: httpx2.Response) -> None:
+    """Raise the error of an answer that is no event stream; where it is none that succeeded its body must have been
+    read."""
+    raise_for_problem(response)
+    kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if kind != "text/event-stream":
+        raise UnexpectedResponse(
+            f"{response.url} was asked for an event stream and answered with {kind or 'something of no type'}; "
+            "it is no hitl server's",
+            status=response.status_code,
+        )
+
+
 @contextmanager
 def failures_of(base_url: httpx2.URL) -> Iterator[None]:
     """Turn the transport's errors into `ConnectionFailed`, which names the server."""
@@ -146,6 +160,8 @@ def failures_of(base_url: httpx2.URL) -> Iterator[None]:
         raise ConnectionFailed(f"cannot connect to {base_url}: {error}") from error
     except httpx2.TimeoutException as error:
         raise ConnectionFailed(f"{base_url} did not answer in time", code="timeout") from error
+    except httpx2.SSEError as error:  # a transport's error by its class; another try would bring the same
+        raise UnexpectedResponse(f"the event stream of {base_url} is none of a hitl server: {error}") from error
     except httpx2.RequestError as error:
         raise ConnectionFailed(f"the connection to {base_url} broke: {error}") from error
 
@@ -155,7 +171,7 @@ class EventFeed:
 
     session_id: the session whose events are wanted; None for those of all sessions.
     after: the id of the last event that is known already; None starts with what happens from now on.
-    patience: seconds without a connection after which the stream gives up.
+    patience: seconds without a connection after which the stream gives up. One that brings nothing is none.
     """
 
     FIRST_DELAY = 0.1
@@ -168,8 +184,10 @@ class EventFeed:
         self._last_id = after
         self._patience = patience
         self._deadline: float | None = None
-        """While there is no connection: until when one is tried for, from `time.monotonic`."""
+        """While nothing comes: until when a connection is tried for, from `time.monotonic`."""
         self._delay = self.FIRST_DELAY
+        self._retry = 0.0
+        """Seconds for which the server wants to be left alone when a stream has ended."""
 
     def request_arguments(self, timeout: float) -> dict[str, Any]:
         headers = {"Accept": "text/event-stream", "Cache-Control": "no-store"}
@@ -185,9 +203,9 @@ class EventFeed:
 
     def connected(self, request: httpx2.Request) -> None:
         """Note that `request` has opened the stream, which may be silent for as long as ever from now on: what was left
-        of patience was for the reply's head. A transport asks for the time-out at each read."""
+        of patience was for the reply's head. A transport asks for the time-out at each read. Patience begins anew only
+        when something is read: what takes every request and says nothing would be asked for ever."""
         request.extensions["timeout"]["read"] = EVENT_SILENCE
-        self._deadline, self._delay = None, self.FIRST_DELAY
 
     def next_delay(self, failure: ClientError) -> float:
         """Seconds to wait before connecting again; raises `failure` where that does not help, and when patience has run
@@ -198,12 +216,15 @@ class EventFeed:
         if not _may_pass(failure) or now >= self._deadline:
             raise failure
         asked = failure.retry_after if isinstance(failure, RateLimited | Unavailable) else None
-        delay = max(self._delay, asked or 0.0)
+        delay = max(self._delay, self._retry, asked or 0.0)
         self._delay = min(self.LONGEST_DELAY, self._delay * 2)
         return min(delay, self._deadline - now)
 
     def read(self, sent: httpx2.ServerSentEvent) -> Event | None:
         """What was sent; None where a block has no data, which is no event."""
+        self._deadline, self._delay = None, self.FIRST_DELAY
+        if sent.retry is not None:
+            self._retry = sent.retry / 1000
         # Also that of a block without data: the first one says where the stream begins, so that nothing is missed if it
         # breaks before anything is heard. A decoder remembers the last id, so an event without one of its own (a delta)
         # carries it too: still right.

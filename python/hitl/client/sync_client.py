@@ -16,10 +16,10 @@ from hitl.client.core import (
     LARGEST_EVENT,
     RECONNECTED,
     EventFeed,
+    check_stream,
     connection_settings,
     failures_of,
     look_like,
-    raise_for_problem,
     read_answer,
     request_arguments,
 )
@@ -102,7 +102,7 @@ class Client:
         after: the id of the last event seen; what followed it comes first.
         patience: seconds of trying to connect again before the last failure is raised: `ConnectionFailed`, or the reply
         of a server that starts or is busy (429, 503), or is not there behind its proxy (502, 504). Any other refusal,
-        and any failure of the first connection, is raised at once.
+        what is no event stream (`UnexpectedResponse`) and any failure of the first connection is raised at once.
         """
         return EventStream(self._http, self._timeout, EventFeed(session_id, after, patience))
 
@@ -141,6 +141,8 @@ class Client:
 class EventStream:
     """Server-sent events, connected again when the connection breaks. Not for several threads at once.
 
+    A loop that was left can be followed by another one, which goes on where that stopped.
+
     Example:
         with Client("http://127.0.0.1:8000") as client, client.events() as events:
             for event in events:
@@ -152,6 +154,8 @@ class EventStream:
         self._timeout = timeout
         self._feed = feed
         self._response: httpx2.Response | None = None
+        self._reading: Iterator[Event] | None = None
+        self._was_open = False
 
     def connect(self) -> None:
         """Open the stream, unless it is open. What happens after this returns is in it."""
@@ -162,11 +166,16 @@ class EventStream:
             response = self._http.send(request, stream=True)
             if not response.is_success:
                 response.read()
-        raise_for_problem(response)
-        self._response = response
+        try:
+            check_stream(response)
+        except ClientError:
+            response.close()
+            raise
+        self._response, self._was_open = response, True
         self._feed.connected(request)
 
     def close(self) -> None:
+        self._reading = None
         response, self._response = self._response, None
         if response is not None:
             response.close()
@@ -180,26 +189,48 @@ class EventStream:
     ) -> None:
         self.close()
 
-    def __iter__(self) -> Iterator[Event]:
+    def __iter__(self) -> Self:
+        return self
+
+    def __next__(self) -> Event:
+        if self._reading is None:
+            self._reading = self._read()
+        try:
+            return next(self._reading)
+        except BaseException:  # also of whoever stops waiting: it has ended with this
+            self._reading = None
+            raise
+
+    def _read(self) -> Iterator[Event]:
+        if self._response is None and self._was_open:
+            self._connect_again(ConnectionFailed(f"the event stream of {self._http.base_url} was closed"))
+            yield RECONNECTED
         self.connect()
         while True:
+            response = self._response
+            assert response is not None
             try:
-                yield from self._events()
+                yield from self._events_of(response)
                 failure: ClientError = ConnectionFailed(f"{self._http.base_url} ended the event stream")
             except ConnectionFailed as error:
                 failure = error
             finally:
-                self.close()
+                self._leave(response)
             self._connect_again(failure)
             yield RECONNECTED
 
-    def _events(self) -> Iterator[Event]:
-        assert self._response is not None
+    def _events_of(self, response: httpx2.Response) -> Iterator[Event]:
         with failures_of(self._http.base_url):
-            for sent in httpx2.EventSource(self._response, LARGEST_EVENT):
+            for sent in httpx2.EventSource(response, LARGEST_EVENT):
                 event = self._feed.read(sent)
                 if event is not None:
                     yield event
+
+    def _leave(self, response: httpx2.Response) -> None:
+        """Close a connection. There may be another one by now, where this is told late."""
+        if self._response is response:
+            self._response = None
+        response.close()
 
     def _connect_again(self, failure: ClientError) -> None:
         while self._response is None:

@@ -12,13 +12,16 @@ from tests.python.client.fake_server import FakeServer, Turn
 
 
 async def scripted_agent(turn: Turn) -> str:
-    """Does what the message says: fails, asks for approval, or echoes."""
+    """Does what the message says: fails, asks for approval, says its words one by one, or echoes."""
     if turn.text == "fail":
         raise ValueError("no such luck")
     if turn.text.startswith("ask"):
         path = turn.text.removeprefix("ask ")
         answer = await turn.ask({"type": "tool_approval", "tool_name": "delete_file", "tool_args": {"path": path}})
         return f"answer: {answer}"
+    if turn.text.startswith("stream "):
+        for word in turn.text.split()[1:]:
+            turn.delta(word)
     return turn.text.upper()
 
 

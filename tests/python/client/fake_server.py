@@ -139,6 +139,8 @@ class FakeServer:
         self.sessions: dict[str, FakeSession] = {}
         self.overrides: dict[tuple[str, str], list[Answer]] = {}
         self.replies_to_lose = 0
+        self.retry = 10
+        """Milliseconds for which it wants to be left alone when a stream has ended. A real one says 1000."""
         """So many of the next requests are carried out, and their connections cut in the place of a reply."""
         self.port = 0
         self._events: list[tuple[int, str, dict[str, Any]]] = []
@@ -296,7 +298,7 @@ class FakeServer:
             return
         after = int(request.headers.get("last-event-id", len(self._events)))
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n")
-        writer.write(f": listening\nretry: 1000\nid: {after}\n\n: still here\n\n".encode())
+        writer.write(f": listening\nretry: {self.retry}\nid: {after}\n\n: still here\n\n".encode())
         events: asyncio.Queue[tuple[int | None, str, dict[str, Any]] | None] = asyncio.Queue()
         for event in self._events[after:]:
             events.put_nowait(event)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Callable
 from contextlib import AsyncExitStack
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from hitl.client import AsyncClient, ConnectionFailed, NotFound
+from hitl.client import AsyncClient, Client, ConnectionFailed, NotFound
 from hitl.client.core import EventFeed
 from tests.python.client.fake_server import FakeServer
 
@@ -47,6 +48,52 @@ async def test_many_open_streams_leave_room_for_other_calls(server: FakeServer) 
         for _ in range(101):
             await open_streams.enter_async_context(client.events(session.session_id))
         assert (await client.get_session(session.session_id)).status == "idle"
+
+
+async def test_a_loop_after_another_goes_on_where_that_stopped(server: FakeServer) -> None:
+    """A delta is sent once: a stream that was opened anew would not have it."""
+    read: list[str] = []
+    async with AsyncClient(server.url) as client:
+        session = await client.create_session()
+        async with client.events(session.session_id) as events:
+            await client.ask(session.session_id, "stream a b c")
+            async for event in events:
+                read.append(event.type)
+                break
+            async for event in events:
+                read.append(event.type)
+                if event.type == "session.idle":
+                    break
+    assert read == ["session.running", *["message.delta"] * 3, "session.idle"]
+    assert len(server.sent("GET", "/events")) == 1
+
+
+def test_so_does_a_blocking_one(server: FakeServer) -> None:
+    with Client(server.url) as client:
+        session = client.create_session()
+        with client.events(session.session_id) as events:
+            client.ask(session.session_id, "stream a b c")
+            first = next(event.type for event in events)
+            rest = [event.type for event in itertools.islice(events, 4)]
+    assert [first, *rest] == ["session.running", *["message.delta"] * 3, "session.idle"]
+    assert len(server.sent("GET", "/events")) == 1
+
+
+async def test_who_stopped_waiting_is_told_that_deltas_may_be_missing(server: FakeServer) -> None:
+    async with AsyncClient(server.url) as client:
+        session = await client.create_session()
+        async with client.events(session.session_id) as events:
+            waiting = asyncio.ensure_future(anext(events))
+            await client.ask(session.session_id, "one")
+            read = [(await waiting).type, (await anext(events)).type]
+            waiting = asyncio.ensure_future(anext(events))
+            await asyncio.sleep(0)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+            await client.ask(session.session_id, "two")
+            read += [(await anext(events)).type for _ in range(3)]
+    assert read == ["session.running", "session.idle", "reconnected", "session.running", "session.idle"]
 
 
 async def test_a_cut_stream_comes_back_where_it_was(server: FakeServer) -> None:

@@ -10,7 +10,17 @@ import httpcore2
 import httpx2
 import pytest
 
-from hitl.client import ApiError, AsyncClient, ClientError, ConnectionFailed, RateLimited, Unavailable, core
+from hitl.client import (
+    ApiError,
+    AsyncClient,
+    ClientError,
+    ConnectionFailed,
+    RateLimited,
+    Unavailable,
+    UnexpectedResponse,
+    async_client,
+    core,
+)
 from hitl.client.core import EVENT_SILENCE, EventFeed
 from tests.python.client.fake_server import Answer, FakeServer, problem
 
@@ -53,6 +63,11 @@ def answered(feed: EventFeed) -> None:
     """The next request opens the stream."""
     limits = feed.request_arguments(30.0)["timeout"].as_dict()
     feed.connected(httpx2.Request("GET", "http://127.0.0.1/events", extensions={"timeout": limits}))
+
+
+def began(feed: EventFeed, retry: int | None = None) -> None:
+    """The stream says where it begins."""
+    feed.read(httpx2.ServerSentEvent(id="7", retry=retry))
 
 
 @pytest.mark.parametrize("refusal", PASSING.values(), ids=PASSING)
@@ -129,9 +144,73 @@ def test_patience_begins_anew_with_each_loss(clock: Clock) -> None:
     feed.next_delay(lost)
     clock.now += 9.0
     answered(feed)
+    began(feed)
     assert waits(feed) == (30.0, EVENT_SILENCE)
     clock.now += 9.0
     assert feed.next_delay(lost) == 0.1
+
+
+def test_patience_does_not_begin_anew_with_a_stream_that_brings_nothing(clock: Clock) -> None:
+    feed = EventFeed(None, None, patience=10.0)
+    lost = ConnectionFailed("the event stream ended")
+    assert feed.next_delay(lost) == 0.1
+    answered(feed)
+    assert feed.next_delay(lost) == 0.2
+    answered(feed)
+    clock.now += 10.0
+    with pytest.raises(ConnectionFailed, match="ended"):
+        feed.next_delay(lost)
+
+
+def test_a_server_is_left_alone_for_as_long_as_its_stream_says(clock: Clock) -> None:
+    feed = EventFeed(None, None, patience=30.0)
+    lost = ConnectionFailed("the connection broke")
+    began(feed, retry=1000)
+    assert [feed.next_delay(lost) for _ in range(5)] == [1.0, 1.0, 1.0, 1.0, 1.6]
+    began(feed)
+    assert feed.next_delay(lost) == 1.0
+    began(feed, retry=0)
+    assert feed.next_delay(lost) == 0.1
+
+
+async def test_a_stream_that_ends_at_once_again_and_again_is_the_end_when_patience_is_over(server: FakeServer) -> None:
+    empty = Answer(200, headers={"content-type": "text/event-stream"})
+    async with AsyncClient(server.url) as client, client.events(patience=0.3) as events:
+        server.override("GET", "/events", *[empty] * 100)
+        await asyncio.to_thread(server.cut_streams)
+        with pytest.raises(ConnectionFailed, match="ended the event stream"):
+            async for event in events:
+                assert event.type == "reconnected"
+
+
+@pytest.mark.parametrize("is_first", [True, False], ids=["first", "again"])
+async def test_what_is_no_event_stream_is_none(server: FakeServer, is_first: bool) -> None:
+    page = Answer(200, PAGE, {"content-type": "text/html; charset=utf-8"})
+    async with AsyncClient(server.url) as client:
+        events = client.events(patience=100.0)
+        if not is_first:
+            await events.connect()
+        server.override("GET", "/events", page)
+        await asyncio.to_thread(server.cut_streams)
+        with pytest.raises(
+            UnexpectedResponse, match="/events was asked for an event stream and answered with text/html"
+        ):
+            await anext(events)
+        await events.close()
+    assert len(server.sent("GET", "/events")) == (1 if is_first else 2)
+
+
+async def test_an_event_that_is_too_large_is_not_fetched_again(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(async_client, "LARGEST_EVENT", 1000)
+    async with AsyncClient(server.url) as client, client.events(patience=100.0) as events:
+        session = await client.create_session()
+        await client.ask(session.session_id, "stream " + "x" * 2000)
+        with pytest.raises(UnexpectedResponse, match=r"none of a hitl server: .*1000 byte limit"):
+            async for event in events:
+                assert event.type == "session.running"
+    assert len(server.sent("GET", "/events")) == 1
 
 
 async def test_a_server_that_takes_connections_and_says_nothing_is_waited_for_no_longer(server: FakeServer) -> None:
