@@ -170,7 +170,8 @@ class ReactPlanner:
             KeyError: The token is unknown, was used before, or is of another memory key.
             TypeError: `tool_context` or `user_input` is not JSON. The token stays usable.
             Exception: What the state store raises; what the model's client raises. The token stays usable (in this
-                process, where the store says who was first), unless the model had answered before it failed.
+                process, where the store says who was first), unless the model's client failed after an answer. Where
+                the store could not keep the next pause, the same answer has to be given again.
             asyncio.CancelledError: The token is given back first, with what was done until then: to resume with the
                 same answer goes on from there. A state store that is waited for is waited for to the end.
             AlreadyResolved: Another answer than before to a pause whose resume was cancelled.
@@ -202,14 +203,20 @@ class ReactPlanner:
             if result.status == "error" and _steps(result) == record.step:
                 # The model could not be asked, so nothing came of the answer yet: it can be given again.
                 await self._pauses.give_back(token, record)
-            return await self._outcome(result, record.memory_key or memory_key)
+            try:
+                return await self._outcome(result, record.memory_key or memory_key)
+            except Exception:
+                if result.status == "interrupted":  # the next pause could not be kept, and has no token
+                    await _whole(asyncio.ensure_future(self._keep(token, record, store, state.session_id)))
+                raise
         except asyncio.CancelledError:
             if taking.exception() is None:
                 await _whole(asyncio.ensure_future(self._keep(token, record, store, state.session_id)))
             raise
 
     async def _keep(self, token: str, record: Record, store: Store | None, session: str) -> None:
-        """Give back the token of a resume that was cancelled, with the run as it is in ``store`` by now."""
+        """Give back the token of a resume that was cancelled, or whose next pause could not be kept, with the run as it
+        is in ``store`` by now."""
         # Late, as in `run`.
         from hitl.runs.states import RunState
 

@@ -176,6 +176,47 @@ async def test_a_store_that_fails_at_the_resume_raises_and_the_token_stays_usabl
     assert isinstance(await planner.resume(pause.resume_token), PlannerFinish)
 
 
+class Once(SharedStore):
+    """A store of which one thing fails, once."""
+
+    def __init__(self, fails: str) -> None:
+        super().__init__()
+        self.fails = fails
+
+    def _fail(self, what: str) -> None:
+        if what == self.fails:
+            self.fails = ""
+            raise OSError("disk full")
+
+    async def save_planner_state(self, token: str, payload: dict[str, Any]) -> None:
+        self._fail("use" if "resumed_at" in payload else "keep" if self.records else "")
+        await super().save_planner_state(token, payload)
+
+    async def claim_planner_state(self, token: str) -> bool:
+        self._fail("claim")
+        return await super().claim_planner_state(token)
+
+
+@pytest.mark.parametrize("fails", ["claim", "use", "keep"])
+@pytest.mark.parametrize("shared", [True, False])
+async def test_a_store_that_fails_once_at_a_resume_loses_no_pause(written: Written, fails: str, shared: bool) -> None:
+    store = Once(fails)
+    if not shared:
+        store.claim_planner_state = None  # type: ignore[method-assign,assignment]
+    planner = Planner([write("a", "b"), DONE], written.spec, state_store=store)
+    first = paused(await planner.run("go"))
+    if shared or fails != "claim":
+        with pytest.raises(OSError, match="disk full"):
+            await planner.resume(first.resume_token, "yes")
+    second = paused(await planner.resume(first.resume_token, "yes"))
+    assert (first.payload["preview"], second.payload["preview"]) == ("a", "b")
+    assert len(planner.client.requests) == 1
+    assert isinstance(await planner.resume(second.resume_token, "yes"), PlannerFinish)
+    for used in (first, second):
+        with pytest.raises(KeyError):
+            await planner.resume(used.resume_token, "yes")
+
+
 async def test_a_store_without_planner_state_keeps_none_and_says_so(
     written: Written, caplog: pytest.LogCaptureFixture
 ) -> None:
