@@ -206,15 +206,26 @@ def send_message(
     return Call("POST", session_path(session_id, "messages"), _read_accepted, body=body, headers=_key(idempotency_key))
 
 
-def resume(session_id: str, interrupt_id: str, value: Any, *, idempotency_key: str | None = None) -> Call[Accepted]:
-    """Answer one pending interrupt of a session. `Invalid` changes nothing and leaves it pending."""
-    body = {"interrupt_id": interrupt_id, "value": value}
+def resume(
+    session_id: str, interrupt_id: str, value: Any, *, name: str | None = None, idempotency_key: str | None = None
+) -> Call[Accepted]:
+    """Answer one pending interrupt of a session. `Invalid` changes nothing and leaves it pending.
+
+    name: who has claimed it, where the server has no keys.
+    """
+    body = {"interrupt_id": interrupt_id, "value": value, **_given(**{"as": name})}
     return Call("POST", session_path(session_id, "resume"), _read_accepted, body=body, headers=_key(idempotency_key))
 
 
-def resume_many(session_id: str, answers: Mapping[str, Any], *, idempotency_key: str | None = None) -> Call[Accepted]:
-    """Answer several interrupts, `{interrupt_id: value}`: all of them or none."""
-    body = {"resume": [{"interrupt_id": key, "value": value} for key, value in member("answers", answers).items()]}
+def resume_many(
+    session_id: str, answers: Mapping[str, Any], *, name: str | None = None, idempotency_key: str | None = None
+) -> Call[Accepted]:
+    """Answer several interrupts, `{interrupt_id: value}`: all of them or none.
+
+    name: who has claimed them, where the server has no keys.
+    """
+    resume = [{"interrupt_id": key, "value": value} for key, value in member("answers", answers).items()]
+    body = {"resume": resume, **_given(**{"as": name})}
     return Call("POST", session_path(session_id, "resume"), _read_accepted, body=body, headers=_key(idempotency_key))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from hitl.client import Client, Conflict
+from hitl.client import Accepted, Client, Conflict
 from tests.python.support.api import Api, ok
 
 if TYPE_CHECKING:
@@ -42,6 +42,21 @@ def test_who_has_claimed_it_answers_it(api: Api, client: Client) -> None:
         assert conflict.value.code == "interrupt_claimed"
     assert client.answer(interrupt_id, 1, name="ada").replayed is False
     assert client.get_interrupt(interrupt_id).claimed_by is None
+
+
+@pytest.mark.parametrize("several", [False, True])
+def test_who_has_claimed_it_answers_it_by_its_session_too(api: Api, client: Client, several: bool) -> None:
+    session, interrupt_id = api.ask({"type": "question"})
+
+    def answer(**by: str) -> Accepted:
+        if several:
+            return client.resume_many(session, {interrupt_id: 1}, **by)
+        return client.resume(session, interrupt_id, 1, **by)
+
+    client.claim(interrupt_id, name="ada")
+    with pytest.raises(Conflict, match="claimed by ada"):
+        answer()
+    assert answer(name="ada").replayed is False
 
 
 def test_what_is_released_is_anybodys(api: Api, client: Client) -> None:
