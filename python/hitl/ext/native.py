@@ -50,10 +50,18 @@ def _stripped(message: ChatMessage, form: str, strip: Callable[[list[Any]], list
     return replace(message, user_params={**(message.user_params or {}), _MEMBER: {**kept, "messages": native}})
 
 
+def has_kept(message: ChatMessage, form: str) -> bool:
+    """Whether it is the last message of a turn that ``keep`` was given something of in this form."""
+    return _kept(message, form) is not None
+
+
 def _kept(message: ChatMessage, form: str) -> dict[str, Any] | None:
-    # Of a reply alone: a message of a turn that was given up is in the session as it was sent.
+    # Of a reply alone: a message of a turn that was given up is in the session as it was sent. And not of whatever has
+    # that name: what a session was created with may be anything.
     kept = (message.user_params or {}).get(_MEMBER) if message.role == "assistant" else None
-    return kept if isinstance(kept, dict) and kept.get("form") == form else None
+    if not isinstance(kept, dict) or kept.get("form") != form:
+        return None
+    return kept if isinstance(kept.get("messages"), list) and isinstance(kept.get("stands_for"), int) else None
 
 
 def _sendable(message: ChatMessage) -> ChatMessage:

@@ -29,7 +29,7 @@ from hitl.journal.plain import INT_LIMIT, MAX_DEPTH, NOT_PLAIN, TAG, copy_plain
 
 _HOLDS_MORE = (
     *(dict, list, tuple, set, frozenset, str, int, float, complex, bytes, bytearray),
-    *(date, time, timedelta),  # a datetime is a date
+    *(datetime, date, time, timedelta),  # a datetime is a date, and is told of first
 )
 """What a class may be made from that holds more than its attributes."""
 

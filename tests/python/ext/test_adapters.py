@@ -22,6 +22,7 @@ from hitl.driver import adapters
 from hitl.driver.shapes import as_agent
 from hitl.errors import AgentLoadError
 from hitl.testing import HitlServer
+from tests.python.support.local import run_locally
 
 
 async def echo(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
@@ -180,3 +181,16 @@ async def test_others_offer_adapters_as_entry_points(monkeypatch: pytest.MonkeyP
         assert "an agent of robots" in adapters.accepted()
     finally:
         adapters._others.cache_clear()
+
+
+@pytest.mark.parametrize("make", [parrot, triage])
+@pytest.mark.parametrize(
+    "native", ["x", {}, {"form": "openai_agents"}, {"form": "pydantic_ai", "messages": None, "stands_for": 1}]
+)
+async def test_a_session_may_be_created_with_anything_beside_a_reply(make: Any, native: Any) -> None:
+    """Only what an adapter has kept there is a conversation in its framework's own form."""
+    before = [
+        ChatMessage.user_message(content="hi"),
+        ChatMessage.assistant_message(content="hello", user_params={"native": native}),
+    ]
+    assert (await run_locally(make(), "go", before)).response.content == "hello"

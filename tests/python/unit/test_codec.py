@@ -263,6 +263,10 @@ class Labelled(dict[str, int]):
     label: str
 
 
+class Moment(datetime):
+    """As those of other libraries are."""
+
+
 @pytest.mark.parametrize(
     ("value", "text"),
     [
@@ -272,6 +276,7 @@ class Labelled(dict[str, int]):
         (collections.OrderedDict(), r"is of type collections.OrderedDict, .* make it a plain dict\(\.\.\.\)"),
         (Text("x"), r"make it a plain str"),
         (Labelled("a"), r"make it a plain dict"),
+        (Moment(2026, 1, 5), r"make it a plain datetime\(\.\.\.\)"),
         (Order(UUID(int=1), [Plain()]), r"^value\.lines\[0\]"),
         ({Plain(): 1}, r"^key <.*> of value is of type"),
         (

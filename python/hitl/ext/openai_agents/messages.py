@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias
 from agents import Model, OpenAIChatCompletionsModel
 from pydantic_core import to_jsonable_python
 
-from hitl.ext.native import keep, recall
+from hitl.ext.native import has_kept, keep, recall
 from hitl.messages import ChatMessage, ToolCall
 from hitl.models.attached import in_the_form_of_its_role
 from hitl.models.responses_wire import part_of
@@ -100,9 +100,7 @@ def turn_of(message: ChatMessage, made: Sequence[Item], reply: str, agent: str) 
 
 def last_agent(state: Sequence[ChatMessage]) -> str | None:
     """Who spoke last in a session: the agent that the conversation was handed to."""
-    replies = [each for each in state if each.role == "assistant"]
-    kept = [each for each in replies if ((each.user_params or {}).get("native") or {}).get("form") == FORM]
-    return kept[-1].name if kept else None
+    return next((each.name for each in reversed(state) if has_kept(each, FORM)), None)
 
 
 def plain(items: Iterable[Any]) -> list[Item]:
