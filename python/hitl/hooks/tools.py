@@ -15,8 +15,9 @@ from hitl.hooks.interrupts import InterruptException, Interruptible, Questions
 from hitl.tools.context import RunContext
 from hitl.tools.definition import GOES_ON, Tool
 from hitl.tools.definition import tool as make_tool
+from hitl.tools.docstrings import read_docstring
 from hitl.tools.hints import read_signature, resolve_hints
-from hitl.tools.schema import FunctionParameters, read_docstring
+from hitl.tools.schema import FunctionParameters
 from hitl.turn.callables import is_async
 from hitl.turn.runtime import current_turn
 from hitl.turn.threads import call_blocking

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, T
 from hitl import _core
 from hitl.decisions import DecisionKind
 from hitl.tools.context import ApprovalCallback, ApprovalDescription, ApprovalPolicy, RunContext
+from hitl.tools.docstrings import DocString, read_docstring
 from hitl.tools.filled import FilledParameters, read_filled
 from hitl.tools.guardrails import (
     Guardrail,
@@ -27,12 +28,10 @@ from hitl.tools.options import SETTERS, set_name
 from hitl.tools.options import is_tool_name as is_tool_name
 from hitl.tools.schema import (
     Arguments,
-    DocString,
     FunctionParameters,
     ModelParameters,
     Parameters,
     SchemaParameters,
-    read_docstring,
 )
 from hitl.turn.callables import is_async
 

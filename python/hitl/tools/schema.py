@@ -13,14 +13,15 @@ import inspect
 import json
 import types
 import typing
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from dataclasses import field as dataclass_field
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Annotated, Any, Protocol
 
 from hitl import _core
 from hitl.errors import HitlError
 from hitl.strict_json import read_json
+from hitl.tools.docstrings import DocString
 from hitl.tools.hints import OrNone, field_definition, fields_without_none
 from hitl.tools.names import all_names, as_shown, shown_name
 from hitl.tools.read_back import find_hidden, find_unread, validated
@@ -437,21 +438,34 @@ def _is_made(field: FieldInfo) -> bool:
 _EMPTY = (list, dict, set, frozenset, tuple, str, bytes, int, float, bool)
 
 
+_NO_OBJECT = "the schema of a tool must describe an object: a model calls it with named arguments"
+
+
 class SchemaParameters(JsonParameters):
     """Parameters from a JSON Schema; the function is called with the JSON as it is."""
 
     def __init__(self, schema: Mapping[str, Any], *, trusted: bool = False):
-        """`trusted`: written by this library or checked elsewhere, so it is not compiled here."""
+        """`trusted`: written by this library or checked elsewhere, so it is not compiled here. One that describes no
+        object fails its own calls then, and says so."""
         self.json_schema: JsonObject = json.loads(json.dumps(schema))
         if not trusted:
             check_schema("schema", self.json_schema)
-        if self.json_schema.get("type", "object") != "object":
-            raise ValueError("the schema of a tool must describe an object: a model calls it with named arguments")
-        properties = self.json_schema.get("properties", {})
+        self._is_of_object = True
+        if (kind := self.json_schema.get("type", "object")) != "object":
+            if not trusted:
+                raise ValueError(_NO_OBJECT)
+            self._is_of_object = isinstance(kind, list) and "object" in kind
+            # Providers take no other type of a tool's, and refuse all tools of a request where one has it.
+            self.json_schema = {**self.json_schema, "type": "object"} if self._is_of_object else {"type": "object"}
+        properties = self.json_schema.get("properties")
+        if not isinstance(properties, dict):
+            properties = {}
         closed = self.json_schema.get("additionalProperties") is False
         self.names: frozenset[str] | None = frozenset(properties) if closed or properties else None
 
     def check(self, given: Mapping[str, Any]) -> Arguments:
+        if not self._is_of_object:
+            raise InvalidArguments(f"{_NO_OBJECT}; this one cannot be called")
         try:
             # The copy keeps caller and tool apart, and proves that it is JSON.
             plain: JsonObject = json.loads(json.dumps(given, allow_nan=False))
@@ -480,31 +494,3 @@ def dotted(location: Any) -> str:
     if isinstance(location, str):
         return location or "arguments"
     return ".".join(str(part) for part in location) or "arguments"
-
-
-# --- docstrings ---------------------------------------------------------------------------------------------------
-
-
-class DocString(NamedTuple):
-    """What a docstring says, in the form a model is told it."""
-
-    description: str
-    parameters: Mapping[str, str]
-
-
-def read_docstring(function: Callable[..., Any]) -> DocString:
-    """Summary, body and parameter texts of a Google, NumPy, Sphinx or Epydoc docstring."""
-    text = inspect.getdoc(function)
-    if not text:
-        return DocString("", {})
-    from docstring_parser import ParseError, parse
-
-    try:
-        parsed = parse(text)
-    except ParseError:
-        return DocString(text, {})
-    description = parsed.description or ""
-    return DocString(
-        description.strip(),
-        {item.arg_name: " ".join(item.description.split()) for item in parsed.params if item.description},
-    )

@@ -15,7 +15,8 @@ import anyio
 import httpx2
 import pytest
 from mcp import MCPError
-from mcp.types import CallToolResult, ListToolsResult
+from mcp.types import CallToolResult, ListToolsResult, TextContent
+from mcp.types import Tool as McpTool
 
 import hitl
 from hitl import ApprovalRequest, Attachment, Decision, MCPTools, ReActAgent, tool
@@ -97,6 +98,37 @@ async def test_a_list_of_tools_without_an_end_is_an_error() -> None:
     source._open = opened  # type: ignore[method-assign]
     with pytest.raises(MCPServerError, match="the MCP server endless has more than 1000 pages"):
         await run(source)
+
+
+async def test_an_odd_schema_of_one_tool_is_no_matter_of_the_others() -> None:
+    schemas: dict[str, Any] = {
+        "either": {"type": ["object", "null"], "properties": {"line": {"type": "string"}}},
+        "listed": {"type": "array", "items": {"type": "string"}},
+        "empty": {"type": "object", "properties": None, "additionalProperties": False},
+        "plain": {"type": "object"},
+    }
+
+    class Odd:
+        async def list_tools(self, cursor: str | None = None) -> ListToolsResult:
+            tools = [McpTool.model_construct(name=name, input_schema=schema) for name, schema in schemas.items()]
+            return ListToolsResult.model_construct(tools=tools, next_cursor=None)
+
+        async def call_tool(self, name: str, arguments: dict[str, Any], **_: Any) -> CallToolResult:
+            return CallToolResult(content=[TextContent(type="text", text=f"{name} {json.dumps(arguments)}")])
+
+    @asynccontextmanager
+    async def opened() -> AsyncIterator[Any]:
+        yield Odd()
+
+    source = MCPTools(COMMAND, name="odd")
+    source._open = opened  # type: ignore[method-assign]
+    _, told, client = await run(source, *([(name, {"line": "x"} if name == "either" else {})] for name in schemas))
+    assert (told[0], told[3]) == ('either {"line": "x"}', "plain {}")
+    assert json.loads(told[1])["error"].endswith("named arguments; this one cannot be called")
+    assert "error" in json.loads(told[2])
+    shown = [item["function"]["parameters"] for item in client.requests[0]["tools"]]
+    assert [each["type"] for each in shown] == ["object"] * 4
+    assert shown[0]["properties"] == {"line": {"type": "string"}}
 
 
 async def test_several_blocks_and_errors_come_back_as_they_should() -> None:
