@@ -1,6 +1,6 @@
 """Every endpoint once, without I/O: what to send and how to read the answer.
 
-A `Call` is one request. A plan is a call, or a generator that yields calls and is sent their answers, for what takes
+A plan is a call, which is one request, or a generator that yields calls and is sent their answers, for what takes
 several (`wait`, `ask`). `Client` and `AsyncClient` only differ in how they carry a plan out.
 """
 
@@ -8,13 +8,24 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime
-from typing import Any, Generic, Literal, TypeVar, cast
+from typing import Any, Literal, TypeVar, cast
 
 import httpx2
 
-from hitl.client.arguments import flag, header, listed, member, members, moment, path_part, seconds, tool_arguments
+from hitl.client.arguments import flag, listed, member, members, moment, path_part, seconds, tool_arguments
+from hitl.client.call import (
+    ABSENT,
+    Call,
+    given,
+    interrupt_path,
+    keyed,
+    page_of,
+    read_accepted,
+    read_nothing,
+    session_path,
+)
 from hitl.client.health import Health
 from hitl.client.models import (
     Accepted,
@@ -35,37 +46,6 @@ Message = str | ChatMessage | Mapping[str, Any]
 
 LONG_POLL = 30.0
 """Seconds of one long poll. Short enough for proxies that cut idle connections after a minute."""
-
-
-class Absent:
-    """The type of `ABSENT`, which is not None: a null body or answer is something else than none."""
-
-
-ABSENT = Absent()
-
-
-@dataclass(frozen=True, slots=True)
-class Call(Generic[Result]):
-    """One request.
-
-    read: turns the answer's JSON (and the response, for its headers) into what the caller gets.
-    patience: seconds the server may take on purpose, on top of the client's time-out; None is for ever.
-    """
-
-    method: str
-    path: str
-    read: Callable[[Any, httpx2.Response], Result]
-    query: Mapping[str, object] = field(default_factory=dict)
-    body: Any = ABSENT
-    headers: Mapping[str, str] = field(default_factory=dict)
-    patience: float | None = 0.0
-
-    def __iter__(self) -> Generator[Call[Any], Any, Result]:
-        """A call is the shortest plan, and `yield from call` inside a plan is its answer."""
-        return cast(Result, (yield self))
-
-
-Plan = Call[Result] | Generator[Call[Any], Any, Result]
 
 
 # --- the server ---
@@ -100,7 +80,7 @@ def create_key(name: str, scopes: Sequence[str], groups: Sequence[str] = ()) -> 
 
 def revoke_key(key_id: str) -> Call[None]:
     """Revoke a key for good; `NotFound` where there is none, or it is revoked already."""
-    return Call("DELETE", f"/keys/{path_part('key_id', key_id)}", _read_nothing)
+    return Call("DELETE", f"/keys/{path_part('key_id', key_id)}", read_nothing)
 
 
 # --- sessions ---
@@ -132,7 +112,7 @@ def create_session(
     if webhook is not None:
         body["webhook"] = member("webhook", webhook)
     method, path = ("POST", "/sessions") if session_id is None else ("PUT", session_path(session_id))
-    return Call(method, path, _read_session, body=body, headers=_key(idempotency_key))
+    return Call(method, path, _read_session, body=body, headers=keyed(idempotency_key))
 
 
 def list_sessions(
@@ -150,7 +130,7 @@ def list_sessions(
     cursor: the `next` of a page before, of the same order.
     """
     query = {"status": status, "q": q, "order": order, "limit": limit, "cursor": cursor}
-    return Call("GET", "/sessions", _page_of(SessionSummary.from_json), query=query)
+    return Call("GET", "/sessions", page_of(SessionSummary.from_json), query=query)
 
 
 def get_session(session_id: str, *, wait: bool = False, timeout: float | None = None) -> Call[Session]:
@@ -169,7 +149,7 @@ def get_session(session_id: str, *, wait: bool = False, timeout: float | None = 
 
 def delete_session(session_id: str) -> Call[None]:
     """Delete the session and everything of it; a turn at work ends."""
-    return Call("DELETE", session_path(session_id), _read_nothing)
+    return Call("DELETE", session_path(session_id), read_nothing)
 
 
 def get_messages(session_id: str, *, after: int = 0, limit: int | None = None) -> Call[list[ChatMessage]]:
@@ -203,7 +183,7 @@ def send_message(
     body = dict(_message(message))
     if webhook is not None:
         body["webhook"] = member("webhook", webhook)
-    return Call("POST", session_path(session_id, "messages"), _read_accepted, body=body, headers=_key(idempotency_key))
+    return Call("POST", session_path(session_id, "messages"), read_accepted, body=body, headers=keyed(idempotency_key))
 
 
 def resume(
@@ -213,8 +193,8 @@ def resume(
 
     name: who has claimed it, where the server has no keys.
     """
-    body = {"interrupt_id": interrupt_id, "value": value, **_given(**{"as": name})}
-    return Call("POST", session_path(session_id, "resume"), _read_accepted, body=body, headers=_key(idempotency_key))
+    body = {"interrupt_id": interrupt_id, "value": value, **given(**{"as": name})}
+    return Call("POST", session_path(session_id, "resume"), read_accepted, body=body, headers=keyed(idempotency_key))
 
 
 def resume_many(
@@ -225,13 +205,13 @@ def resume_many(
     name: who has claimed them, where the server has no keys.
     """
     resume = [{"interrupt_id": key, "value": value} for key, value in member("answers", answers).items()]
-    body = {"resume": resume, **_given(**{"as": name})}
-    return Call("POST", session_path(session_id, "resume"), _read_accepted, body=body, headers=_key(idempotency_key))
+    body = {"resume": resume, **given(**{"as": name})}
+    return Call("POST", session_path(session_id, "resume"), read_accepted, body=body, headers=keyed(idempotency_key))
 
 
 def cancel(session_id: str) -> Call[Accepted]:
     """Stop the turn and withdraw its interrupts. `Conflict` when there is no turn."""
-    return Call("POST", session_path(session_id, "cancel"), _read_accepted)
+    return Call("POST", session_path(session_id, "cancel"), read_accepted)
 
 
 def retry(session_id: str) -> Call[Accepted]:
@@ -239,13 +219,13 @@ def retry(session_id: str) -> Call[Accepted]:
 
     For errors with the journal kept (`Session.can_be_retried`); `Conflict` where there is nothing to retry.
     """
-    return Call("POST", session_path(session_id, "retry"), _read_accepted)
+    return Call("POST", session_path(session_id, "retry"), read_accepted)
 
 
 def get_journal(session_id: str, *, limit: int | None = None, cursor: str | None = None) -> Call[Page[JournalEntry]]:
     """What happened in the session's newest turn, oldest first; empty once its journal is gone (`--keep-journal`)."""
     query = {"limit": limit, "cursor": cursor}
-    return Call("GET", session_path(session_id, "journal"), _page_of(JournalEntry.from_json), query=query)
+    return Call("GET", session_path(session_id, "journal"), page_of(JournalEntry.from_json), query=query)
 
 
 # --- interrupts ---
@@ -283,7 +263,7 @@ def list_interrupts(
         "limit": limit,
         "cursor": cursor,
     }
-    return Call("GET", "/interrupts", _page_of(Interrupt.from_json), query=query)
+    return Call("GET", "/interrupts", page_of(Interrupt.from_json), query=query)
 
 
 def get_interrupt(interrupt_id: str) -> Call[Interrupt]:
@@ -301,9 +281,9 @@ def answer(
     return Call(
         "POST",
         interrupt_path(interrupt_id, "resume"),
-        _read_accepted,
-        body={"value": value, **_given(**{"as": name})},
-        headers=_key(idempotency_key),
+        read_accepted,
+        body={"value": value, **given(**{"as": name})},
+        headers=keyed(idempotency_key),
     )
 
 
@@ -371,7 +351,7 @@ def claim(interrupt_id: str, *, seconds: float | None = None, name: str | None =
 
     name: who claims it, where the server has no keys; the same one answers it and releases it.
     """
-    return _triage("POST", interrupt_id, "claim", body=_given(seconds=seconds, **{"as": name}))
+    return _triage("POST", interrupt_id, "claim", body=given(seconds=seconds, **{"as": name}))
 
 
 def release(interrupt_id: str, *, name: str | None = None) -> Call[Interrupt]:
@@ -381,7 +361,7 @@ def release(interrupt_id: str, *, name: str | None = None) -> Call[Interrupt]:
 
 def snooze(interrupt_id: str, seconds: float, *, name: str | None = None) -> Call[Interrupt]:
     """Put it off: it is pending all the same, and can be answered. `Forbidden` where one may not answer it."""
-    return _triage("POST", interrupt_id, "snooze", body=_given(seconds=seconds, **{"as": name}))
+    return _triage("POST", interrupt_id, "snooze", body=given(seconds=seconds, **{"as": name}))
 
 
 def unsnooze(interrupt_id: str) -> Call[Interrupt]:
@@ -399,7 +379,7 @@ def list_grants(session_id: str) -> Call[list[Grant]]:
 
 def revoke_grant(session_id: str, grant_id: str) -> Call[None]:
     """Take a grant back: later calls ask again."""
-    return Call("DELETE", session_path(session_id, "grants", path_part("grant_id", grant_id)), _read_nothing)
+    return Call("DELETE", session_path(session_id, "grants", path_part("grant_id", grant_id)), read_nothing)
 
 
 # --- the audit ---
@@ -429,7 +409,7 @@ def list_audit(
         "cursor": cursor,
     }
     read: Callable[[Any], Mapping[str, Any]] = dict
-    return Call("GET", "/audit", _page_of(read), query=query)
+    return Call("GET", "/audit", page_of(read), query=query)
 
 
 # --- webhooks ---
@@ -444,7 +424,7 @@ def list_webhooks(
 ) -> Call[Page[Notice]]:
     """What webhooks are told, newest first: one notice for each event and webhook."""
     query = {"status": status, "session_id": session_id, "limit": limit, "cursor": cursor}
-    return Call("GET", "/webhooks", _page_of(Notice.from_json), query=query)
+    return Call("GET", "/webhooks", page_of(Notice.from_json), query=query)
 
 
 def retry_webhook(notice_id: str) -> Call[Notice]:
@@ -510,15 +490,6 @@ def _poll_before(deadline: float | None) -> float:
 # --- shared ---
 
 
-def session_path(session_id: str, *rest: str) -> str:
-    """The path of a session, or of something below it."""
-    return "/".join(["/sessions", path_part("session_id", session_id), *rest])
-
-
-def interrupt_path(interrupt_id: str, *rest: str) -> str:
-    return "/".join(["/interrupts", path_part("interrupt_id", interrupt_id), *rest])
-
-
 def _message(message: Message) -> Mapping[str, Any]:
     if isinstance(message, str):
         return {"role": "user", "content": message}
@@ -537,16 +508,8 @@ def _triage(
     return Call(method, path, lambda data, _: Interrupt.from_json(data), query=query or {}, body=body)
 
 
-def _given(**members: Any) -> dict[str, Any]:
-    return {name: value for name, value in members.items() if value is not None}
-
-
 def _always(always: bool) -> Mapping[str, bool]:
     return {"always": True} if flag("always", always) else {}
-
-
-def _key(idempotency_key: str | None) -> Mapping[str, str]:
-    return {} if idempotency_key is None else {"Idempotency-Key": header("idempotency_key", idempotency_key)}
 
 
 def _read_session(data: Any, _: httpx2.Response) -> Session:
@@ -556,20 +519,3 @@ def _read_session(data: Any, _: httpx2.Response) -> Session:
 def _read_waited(data: Any, response: httpx2.Response) -> Session | None:
     """None of a server of before, which takes the message and does not wait."""
     return None if response.status_code == httpx2.codes.ACCEPTED else Session.from_json(data)
-
-
-def _read_accepted(data: Any, _: httpx2.Response) -> Accepted:
-    return Accepted.from_json(data)
-
-
-def _read_nothing(data: Any, _: httpx2.Response) -> None:
-    return None
-
-
-def _page_of(read_item: Callable[[Any], Result]) -> Callable[[Any, httpx2.Response], Page[Result]]:
-    def read(data: Any, response: httpx2.Response) -> Page[Result]:
-        following = response.links.get("next", {}).get("url")
-        cursor = None if following is None else httpx2.URL(following).params.get("cursor")
-        return Page([read_item(entry) for entry in data], cursor)
-
-    return read

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 import httpx2
 
 from hitl.client.arguments import query_value, seconds
-from hitl.client.calls import ABSENT, Call, session_path
+from hitl.client.call import ABSENT, Call, session_path
 from hitl.client.errors import ClientError, ConnectionFailed, ErrorClasses, RateLimited, Unavailable, UnexpectedResponse
 from hitl.client.models import Event
 

@@ -10,7 +10,7 @@ from typing import Concatenate, ParamSpec, Self, TypeVar
 import httpx2
 
 from hitl.client import calls
-from hitl.client.calls import Call, Plan
+from hitl.client.call import Call, Plan
 from hitl.client.core import (
     DEFAULT_URL,
     LARGEST_EVENT,
