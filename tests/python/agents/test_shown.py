@@ -200,12 +200,17 @@ async def test_what_a_serializer_leaves_as_it_is_may_be_asked_about() -> None:
     assert effects == ["short"]
 
 
-async def test_an_edit_that_shows_less_than_would_run_does_not_run() -> None:
+async def test_an_edit_that_shows_less_than_would_run_does_not_run_and_is_asked_for_again() -> None:
     effects: list[Any] = []
     edit = {"type": "edit", "args": {"p": {"text": LONG}}}
-    result = await run_gated(by_serializer(effects, requires_approval=True), {"p": {"text": "short"}}, lambda _: edit)
-    assert effects == []
-    assert "p.text: what is shown of it does not say what would run" in told(result)
+
+    def person(asked: Any) -> Any:
+        return edit if asked["message"] is None else {"type": "edit", "args": {"p": {"text": "other"}}}
+
+    result = await run_gated(by_serializer(effects, requires_approval=True), {"p": {"text": "short"}}, person)
+    assert effects == ["other"]
+    said = "The answer was refused: p.text: what is shown of it does not say what would run; act did not run"
+    assert [question["message"] for question in result.requests] == [None, said]
 
 
 async def test_what_changes_out_of_sight_after_the_yes_does_not_run() -> None:
