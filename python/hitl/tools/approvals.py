@@ -239,7 +239,9 @@ async def _is_refused(turn: Turn, tool: AnyTool, tool_call_id: str | None) -> bo
         return True
 
     key = f"refused edit:{tool_call_id or tool.name}"
-    refused: bool = await turn.run_step("policy", f"{tool.name}.refused_edit", body, key=key, past=False, is_edit=True)
+    refused: bool = await turn.run_step(
+        "policy", f"{tool.name}.refused_edit", body, key=key, past=False, is_edit=True, by_any_code=True
+    )
     return refused
 
 

@@ -389,6 +389,7 @@ class Turn:
         once: bool = False,
         past: Any = NOTHING,
         is_edit: bool = False,
+        by_any_code: bool = False,
         tool_call_id: str | None = None,
         only_steps: bool = False,
         shown: bodies.Shown = None,
@@ -402,7 +403,8 @@ class Turn:
         TypeError that names the path.
 
         ``past`` is returned, and nothing recorded, where a replay finds no record of the step although the journal goes
-        on after it; of an ``is_edit`` only where the journal goes on because of that, unless other code began the turn.
+        on after it; of an ``is_edit`` only where the journal goes on because of that, unless other code began the turn
+        (``by_any_code``: also then).
         ``tool_call_id`` says which call of a model's message it belongs to. With ``only_steps``
         all that the body does is steps and questions, so that a check of the journal, too, may run it again.
         ``shown``: of a tool, those of its arguments that whoever watches may see; what is to be seen elsewhere, nothing
@@ -419,7 +421,7 @@ class Turn:
             return again
         claim = self.order.claim(step, once)[0]
         is_past = past is not NOTHING and claim == "live" and not self.order.is_live
-        if is_past and not (is_edit and self.order.may_be_past(path, {"value": past})):
+        if is_past and not (is_edit and self.order.may_be_past(path, {"value": past}, by_any_code=by_any_code)):
             result: T = past
             return result
         number = place.next_number()
