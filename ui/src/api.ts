@@ -9,6 +9,8 @@ export class Problem extends Error {
     readonly code: string,
     message: string,
     readonly body: JsonObject,
+    /** Seconds after which to ask again, where the server says so. */
+    readonly retryAfter: number | null = null,
   ) {
     super(message);
   }
@@ -20,6 +22,11 @@ export class Problem extends Error {
   /** Whether what was asked for may have been done: no reply came, or none that tells. */
   get isUnsure(): boolean {
     return this.code === UNREACHABLE || (!(this.status >= 400 && this.status < 500) && !refusals.has(this.code));
+  }
+
+  /** Whether the same request may fare better in a moment. */
+  get isPassing(): boolean {
+    return this.code === UNREACHABLE || this.status === 429 || (this.status >= 502 && this.status <= 504) || refusals.has(this.code);
   }
 }
 
@@ -66,30 +73,38 @@ interface Sending {
   key?: string;
 }
 
+/** Milliseconds for a request and its reply, and bytes of it that get through in each on the slowest of lines. */
+const LONGEST = 60_000;
+const SLOWEST = 10;
+
 async function request(method: string, path: string, body?: Json, { keepalive = false, key }: Sending = {}): Promise<{ value: Json; headers: Headers }> {
   let response: Response;
   let text: string;
   const sent = body === undefined ? undefined : write(body);
+  const signal = AbortSignal.timeout(LONGEST + (sent?.length ?? 0) / SLOWEST);
   try {
     response = await fetch(path, {
       method,
       credentials: "same-origin",
+      signal,
       ...(sent === undefined ? {} : { headers: { "content-type": "application/json", ...(key === undefined ? {} : { "idempotency-key": key }) }, body: sent, keepalive }),
     });
     text = await response.text();
   } catch {
-    throw new Problem(0, UNREACHABLE, "The server cannot be reached", {});
+    throw new Problem(0, UNREACHABLE, signal.aborted ? "The server does not reply" : "The server cannot be reached", {});
   }
+  const retryAfter = Number.parseInt(response.headers.get("retry-after") ?? "", 10);
+  const wait = Number.isNaN(retryAfter) ? null : retryAfter;
   let value: Json = null;
   try {
     value = text === "" ? null : parse(text);
   } catch {
-    throw new Problem(response.status, "no_json", `The server answered ${response.status} with something that is no JSON`, {});
+    throw new Problem(response.status, "no_json", `The server answered ${response.status} with something that is no JSON`, {}, wait);
   }
   if (response.ok) return { value, headers: response.headers };
   const problem = (value ?? {}) as JsonObject;
   if (response.status === 401 && path !== "/sign-in") onUnauthorized();
-  throw new Problem(response.status, String(problem["code"] ?? "error"), String(problem["detail"] ?? response.statusText), problem);
+  throw new Problem(response.status, String(problem["code"] ?? "error"), String(problem["detail"] ?? response.statusText), problem, wait);
 }
 
 async function get<T>(path: string): Promise<T> {

@@ -8,9 +8,10 @@ export function toolName(record: Interrupt): string | null {
   return typeof name === "string" ? name : null;
 }
 
-export function toolArgs(record: Interrupt): Record<string, Json> {
+/** The arguments of a call; nothing where there are none that have names. */
+export function argsOf(record: Interrupt): JsonObject | undefined {
   const args = record.payload["tool_args"];
-  return isObject(args) ? args : {};
+  return isObject(args) ? args : undefined;
 }
 
 /** What stands at the top of a request. */
@@ -18,7 +19,7 @@ export function title(record: Interrupt): string {
   const tool = toolName(record);
   if (record.type === "unknown_outcome") return `What came of ${tool ?? "a step"}?`;
   if (tool !== null && record.type === "tool_approval") return tool;
-  const asked = questions(record);
+  const asked = questionsIn(record);
   if (asked.length === 1) return asked[0]?.question ?? "";
   if (asked.length > 1) return `${asked.length} questions: ${asked.map((one) => one.header || one.question).join(", ")}`;
   const prompt = record.message ?? text(record.payload["prompt"]) ?? text(record.payload["question"]) ?? text(record.payload["title"]);
@@ -44,9 +45,9 @@ export function lineOf(value: string): string {
 /** One line about it. */
 export function summary(record: Interrupt): string {
   if (record.message !== null && flat(record.message) !== title(record)) return flat(record.message);
-  const args = summaryOf(toolArgs(record));
+  const args = summaryOf(argsOf(record) ?? {});
   if (args !== "") return args;
-  const asked = questions(record);
+  const asked = questionsIn(record);
   if (asked.length > 0) return asked.flatMap((one) => one.options.map((option) => option.label)).join(" / ");
   const rest = Object.entries(record.payload).filter(([name, value]) => name !== "type" && (typeof value !== "string" || flat(value) !== title(record)));
   return rest.map(([name, value]) => `${name}: ${short(value)}`).join("  ·  ");
@@ -103,8 +104,15 @@ export interface Question {
   options: Option[];
 }
 
-/** The questions of a `user_input`; none where its payload is not one that we understand. */
+/** The questions of a `user_input` whose answers are taken one by one; none of one that only has the name. */
 export function questions(record: Interrupt): Question[] {
+  const schema = record.response_schema;
+  const answers = isObject(schema) && isObject(schema["properties"]) ? schema["properties"]["answers"] : undefined;
+  return answers === undefined ? [] : questionsIn(record);
+}
+
+/** The questions in a payload; none where it is not one that we understand. */
+function questionsIn(record: Interrupt): Question[] {
   const list = record.payload["questions"];
   if (record.type !== "user_input" || !Array.isArray(list)) return [];
   const read: Question[] = [];

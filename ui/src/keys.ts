@@ -1,4 +1,4 @@
-// Keys of the page. They do nothing while somebody types, except Escape.
+// Keys of the page. They do nothing while somebody types, except Escape, nor to whoever goes on typing in a field that is gone.
 
 import { useLayoutEffect, useRef } from "preact/hooks";
 
@@ -27,17 +27,54 @@ export function useKeys(bindings: Bindings): void {
   }, []);
 }
 
-function typing(target: EventTarget | null): boolean {
+/** Whether letters are letters there. */
+export function isTyping(target: EventTarget | null): boolean {
   if (!(target instanceof HTMLElement)) return false;
   if (target instanceof HTMLInputElement) return !["checkbox", "radio", "button"].includes(target.type);
   return target instanceof HTMLTextAreaElement || target instanceof HTMLSelectElement || target.isContentEditable;
 }
 
+/** Whether a key is an input method's, also where Safari says so late: the Enter that takes a composed word sends nothing. */
+export function isComposing(event: KeyboardEvent): boolean {
+  return event.isComposing || event.keyCode === 229;
+}
+
+/** Milliseconds without a key after which nobody goes on typing in a field that is gone. */
+const PAUSE = 1_500;
+
+/** Says of a key whether it was meant for a field that somebody types in, and that was taken away from under their hands. */
+function listenToFields(): (event: KeyboardEvent) => boolean {
+  let field: HTMLElement | null = null;
+  let last: number | null = null;
+  const remember = (target: EventTarget | null): void => {
+    field = isTyping(target) ? (target as HTMLElement) : null;
+    last = null;
+  };
+  for (const kind of ["pointerdown", "focusin"]) addEventListener(kind, (event) => remember(event.target), true);
+  // It went by its own doing.
+  addEventListener("submit", () => remember(null), true);
+  return (event) => {
+    if (isTyping(event.target)) {
+      remember(event.key === "Escape" ? null : event.target);
+      return false;
+    }
+    // They have left it, or have stopped.
+    if (field === null || field.isConnected || (last !== null && event.timeStamp - last > PAUSE)) {
+      field = null;
+      return false;
+    }
+    last = event.timeStamp;
+    return true;
+  };
+}
+
 export function listenToKeys(): void {
+  const isMeantForAField = listenToFields();
   addEventListener("keydown", (event) => {
-    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    if (isMeantForAField(event)) return;
+    if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isComposing(event)) return;
     if (document.querySelector("dialog[open]") !== null) return;
-    if (typing(event.target)) {
+    if (isTyping(event.target)) {
       if (event.key !== "Escape") return;
       if (!layers.some((layer) => layer.bindings["Escape"])) return;
     }

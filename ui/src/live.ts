@@ -4,7 +4,7 @@ import { forgetDrafts as forgetAnswers } from "./answer/drafts";
 import { Problem, api } from "./api";
 import { title } from "./format";
 import { parse, isObject, type Json } from "./json";
-import { groups, undo } from "./inbox/deciding";
+import { goOn, pause } from "./inbox/deciding";
 import { loadDone, loadPending, takeAway, takeIn } from "./inbox/lists";
 import { forgetDrafts as forgetMessages } from "./sessions/drafts";
 import { announce, failed } from "./shell/notices";
@@ -74,17 +74,43 @@ async function learn(): Promise<void> {
 
 /** Who this is: all pages of a browser have one cookie, and another may have signed in on one of them. */
 async function recognize(): Promise<void> {
-  if (!store.get().routes.has(store.ME)) return;
+  if (!store.get().routes.has(store.ME)) return goOn(true);
   const me = await api.me();
   // Who signs in again goes on with what they had begun; it is nobody else's.
-  if (lastHere !== undefined && lastHere !== me.name) {
-    for (const [key] of groups(store.get().held)) undo(key);
+  const isSame = lastHere === undefined || lastHere === me.name;
+  if (!isSame) {
     forgetAnswers();
     forgetMessages();
   }
   lastHere = me.name;
+  isKnown = true;
   store.set({ me });
+  goOn(isSame);
 }
+
+/** Whether nobody else can have signed in since it was asked who this is. */
+let isKnown = false;
+
+/** Another may sign in before this page hears something again: what it holds waits until it knows. */
+function forgetWho(): void {
+  isKnown = false;
+  if (store.get().me?.authentication !== false) pause();
+}
+
+async function knowAgain(stream: EventSource): Promise<void> {
+  try {
+    if (store.get().routes.size === 0) await learn();
+    else if (!isKnown) await recognize();
+  } catch (error) {
+    if (error instanceof Problem && error.status === 401) return;
+    failed(error);
+    // Until it is known nothing is sent.
+    window.setTimeout(() => void (source === stream && knowAgain(stream)), AGAIN);
+  }
+}
+
+/** Milliseconds until a server that refuses is asked again. */
+const AGAIN = 3_000;
 
 /** Asks for everything that the page shows, and then hears what changes. */
 export async function begin(): Promise<void> {
@@ -111,15 +137,16 @@ function listen(): void {
     // What happened before the stream was open is in the lists.
     void loadPending();
     if (store.get().done.loaded) void loadDone();
-    void (store.get().routes.size === 0 ? learn() : recognize()).catch(failed);
+    void knowAgain(stream);
     for (const listener of sessionListeners) listener("");
   };
   stream.onerror = () => {
     store.set({ connection: "broken" });
+    forgetWho();
     // The browser gives up for good after a refusal: a key that was revoked shows at once, and a server that starts again
     // refuses for a while.
     if (stream.readyState === EventSource.CLOSED) {
-      retry = window.setTimeout(() => void comeBack(), refusals++ === 0 ? 0 : 3_000);
+      retry = window.setTimeout(() => void comeBack(), refusals++ === 0 ? 0 : AGAIN);
     }
   };
   for (const word of interruptEvents) {
@@ -142,7 +169,47 @@ function listen(): void {
 
 export function hangUp(): void {
   source?.close();
+  source = null;
   clearTimeout(retry);
+  clearInterval(asleep);
+  asleep = 0;
+  forgetWho();
+}
+
+/** Milliseconds after which a page that nobody sees hears no more: over HTTP/1.1 a browser has six connections to a server for all its pages. */
+const UNSEEN = 30_000;
+/** How often such a page asks what waits, which its title says. */
+const ASKING = 60_000;
+let unseen: { since: number; timer: number } | null = null;
+let asleep = 0;
+
+/** Hears nothing while nobody looks, and anew after a while without: a stream may have fallen silent without a word. */
+export function listenWhileSeen(): void {
+  const wake = (): void => {
+    if (source === null && asleep === 0) return;
+    clearInterval(asleep);
+    asleep = 0;
+    forgetWho();
+    listen();
+  };
+  const sleep = (): void => {
+    if (source === null) return;
+    hangUp();
+    asleep = window.setInterval(() => void loadPending(), ASKING);
+  };
+  document.addEventListener("visibilitychange", () => {
+    if (document.visibilityState === "hidden") {
+      unseen ??= { since: Date.now(), timer: window.setTimeout(sleep, UNSEEN) };
+      return;
+    }
+    const { since, timer } = unseen ?? { since: Date.now(), timer: 0 };
+    unseen = null;
+    clearTimeout(timer);
+    // A machine that slept has no timers meanwhile.
+    if (asleep !== 0 || Date.now() - since >= UNSEEN) wake();
+  });
+  addEventListener("online", wake);
+  addEventListener("pageshow", (event) => event.persisted && wake());
 }
 
 async function comeBack(): Promise<void> {

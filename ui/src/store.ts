@@ -31,6 +31,8 @@ export interface Held {
   until: number;
   /** Whether it is on its way; then it cannot be taken back. */
   sending: boolean;
+  /** Whether it has to be sent again, because the server did not take it up. */
+  isTrying: boolean;
 }
 
 export interface Notice {

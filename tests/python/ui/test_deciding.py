@@ -121,6 +121,45 @@ def test_nested_arguments_are_fields_too(open_inbox: Open) -> None:
     }
 
 
+def test_a_double_click_approves_one_request(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    for order in (1, 2):
+        inbox.asked(call("refund", order=order, cents=order, reason="r"))
+    inbox.show("order: 2")
+    inbox.answer.get_by_role("button", name=re.compile("^Approve")).dblclick()
+    expect(inbox.request).to_contain_text("order1")
+    expect(inbox.undo).to_have_count(1)
+    expect(inbox.rows).to_have_count(1)
+
+
+def test_nor_do_two_clicks_that_come_faster_than_anybody_reads(open_inbox: Open) -> None:
+    """As tasks of the page one after the other, which no hand and no driver of a browser does for sure."""
+    inbox = open_inbox()
+    for order in (1, 2):
+        inbox.asked(call("refund", order=order, cents=order, reason="r"))
+    inbox.show("order: 2")
+    expect(inbox.answer.get_by_role("button", name=re.compile("^Approve"))).to_be_visible()
+    inbox.page.evaluate(
+        """async () => {
+            for (let clicks = 0; clicks < 2; clicks++) {
+                document.querySelector(".answer button.primary").dispatchEvent(
+                    new MouseEvent("click", { bubbles: true, cancelable: true, detail: 1 }));
+                await new Promise((resolve) => setTimeout(resolve));
+            }
+        }"""
+    )
+    expect(inbox.request).to_contain_text("order1")
+    expect(inbox.undo).to_have_count(1)
+    # Whoever has seen it can answer it.
+    inbox.until(lambda: approved_another(inbox))
+
+
+def approved_another(inbox: Inbox) -> bool:
+    if inbox.undo.count() < 2:
+        inbox.click("Approve", inbox.answer)
+    return inbox.undo.count() == 2
+
+
 def test_a_person_may_answer_in_the_place_of_a_tool_that_allows_it(inbox: Inbox) -> None:
     session_id, _ = inbox.asked(MAIL)
     inbox.show("send_mail")

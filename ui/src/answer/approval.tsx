@@ -1,16 +1,16 @@
 // A tool's call: approve it, for once or for the session, change its arguments, refuse it, or answer in its place.
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
-import { title, toolArgs } from "../format";
+import { argsOf, title } from "../format";
 import { equal, isObject, type Json } from "../json";
-import { useKeys } from "../keys";
+import { isComposing, useKeys } from "../keys";
 import { argsSchema, check } from "../schema";
 import { Plain } from "../shown";
 import { useStore } from "../store";
 import type { Interrupt } from "../types";
 import { shortId } from "../format";
 import { Changes } from "./changes";
-import { Broken, Field, JsonField, useBrokenFields } from "./form";
+import { Broken, Field, JsonField, TypedIn, useBrokenFields, useTypedIn } from "./form";
 import type { AnswerProps } from "./props";
 
 export function Approval(props: AnswerProps) {
@@ -95,7 +95,7 @@ function Always({ record, draft, setDraft }: AnswerProps) {
 }
 
 function Edit({ record, give, draft, setDraft, refused, focus }: FormProps) {
-  const before = toolArgs(record);
+  const before = argsOf(record) ?? {};
   const args = draft.args ?? before;
   const schema = argsSchema(record.response_schema);
   const [broken, report] = useBrokenFields();
@@ -103,7 +103,8 @@ function Edit({ record, give, draft, setDraft, refused, focus }: FormProps) {
   const wrong = [...local, ...refused.filter((one) => one.path[0] === "args").map((one) => ({ path: one.path.slice(1), text: one.text }))];
   const isChanged = !equal(before, args);
   const form = useFocusFirst<HTMLFormElement>(focus);
-  const close = (): void => setDraft({ mode: undefined, args: undefined });
+  const typed = useTypedIn(draft, setDraft);
+  const close = (): void => setDraft({ mode: undefined, args: undefined, typed: undefined });
   useKeys({ Escape: close });
   const take = (value: Json | undefined): void => {
     if (value !== undefined) setDraft({ args: value });
@@ -115,15 +116,15 @@ function Edit({ record, give, draft, setDraft, refused, focus }: FormProps) {
   };
   return (
     <form class="editing" ref={form} onSubmit={submit} noValidate>
-      <Broken.Provider value={report}>
+      <Broken.Provider value={report}><TypedIn.Provider value={typed}>
         {schema === null ? (
           <JsonField value={args} onChange={take} wrong={wrong} path={[]} label="Arguments" required />
         ) : (
           <Field schema={schema} root={record.response_schema} value={args} onChange={take} wrong={wrong} path={[]} label="Arguments" required />
         )}
-      </Broken.Provider>
+      </TypedIn.Provider></Broken.Provider>
       <h3>Changes</h3>
-      <Changes before={before} after={args} />
+      <Changes before={record.payload["tool_args"] ?? null} after={args} />
       <div class="buttons">
         <button type="submit" class="primary" disabled={broken || local.length > 0 || !isChanged}>Approve with changes</button>
         <button type="button" onClick={close}>Discard <kbd>Esc</kbd></button>
@@ -151,7 +152,11 @@ function Reject({ record, give, draft, setDraft, focus }: FormProps) {
       <div class="field">
         <label for={`reason-${record.interrupt_id}`}>Why not? <span class="muted">optional; the agent is told</span></label>
         <textarea id={`reason-${record.interrupt_id}`} rows={2} value={draft.reason ?? ""} onInput={(event) => setDraft({ reason: event.currentTarget.value })}
-          onKeyDown={(event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && submit(event)} />
+          onKeyDown={(event) => {
+            if (event.key !== "Enter" || event.shiftKey || isComposing(event)) return;
+            event.preventDefault();
+            form.current?.requestSubmit();
+          }} />
       </div>
       <div class="buttons">
         <button type="submit" class="danger solid">{always ? "Reject for this session" : "Reject"} <kbd>Enter</kbd></button>

@@ -2,11 +2,11 @@
 
 import { useState } from "preact/hooks";
 import { title } from "../format";
-import { equal, isObject, type Json } from "../json";
+import { equal, isObject, parse, write, type Json } from "../json";
 import { blank, check, resolve } from "../schema";
 import { useStore } from "../store";
 import type { Interrupt } from "../types";
-import { Broken, Field, JsonField, useBrokenFields } from "./form";
+import { Broken, Field, JsonField, TypedIn, useBrokenFields, useTypedIn } from "./form";
 import type { AnswerProps } from "./props";
 
 /** How the message begins of a question that is asked again, because the agent could not take the answer. */
@@ -21,11 +21,22 @@ function answerBefore(record: Interrupt, records: ReadonlyMap<string, Interrupt>
   return before.sort((one, other) => (one.interrupt_id < other.interrupt_id ? 1 : -1))[0]?.value ?? undefined;
 }
 
+/** A text as JSON: itself, where it is none. */
+function read(text: string): Json | undefined {
+  if (text.trim() === "") return undefined;
+  try {
+    return parse(text);
+  } catch {
+    return text;
+  }
+}
+
 export function Custom({ record, give, draft, setDraft, refused }: AnswerProps) {
   const schema = isObject(record.response_schema) && Object.keys(record.response_schema).length > 0 ? record.response_schema : null;
   const as = draft.as ?? (schema === null ? "text" : "form");
   const [tried, setTried] = useState(false);
   const [broken, report] = useBrokenFields();
+  const typed = useTypedIn(draft, setDraft);
   const refusedBefore = useStore((state) => answerBefore(record, state.records));
   const start = schema === null ? undefined : (refusedBefore ?? blank(schema, schema));
   const value = draft.value === undefined ? (as === "text" ? "" : start) : draft.value;
@@ -36,18 +47,25 @@ export function Custom({ record, give, draft, setDraft, refused }: AnswerProps) 
     if (!broken && wrong.length === 0 && value !== undefined) give(value, `Answered: ${title(record)}`);
   };
   const take = (changed: Json | undefined): void => setDraft({ value: changed });
+  const turn = (mode: "form" | "json" | "text"): void => {
+    if (mode === as) return;
+    const written = draft.value;
+    if (schema !== null || written === undefined) setDraft({ as: mode });
+    // What was written goes along, as what it is there.
+    else setDraft({ as: mode, value: mode === "text" ? (typeof written === "string" ? written : write(written, 2)) : typeof written === "string" ? read(written) : written });
+  };
   const shown = [...(tried || draft.value !== undefined ? wrong : []), ...refused];
   const simple = schema !== null && !["object", "array"].includes(String(resolve(schema, schema)["type"]));
   return (
     <form class="editing" onSubmit={submit} noValidate>
       <div class="modes" role="group" aria-label="How to answer">
         {(schema === null ? (["text", "json"] as const) : (["form", "json"] as const)).map((mode) => (
-          <button type="button" class="tab" aria-pressed={as === mode} onClick={() => setDraft(schema === null ? { as: mode, value: undefined } : { as: mode })}>
+          <button type="button" class="tab" aria-pressed={as === mode} onClick={() => turn(mode)}>
             {mode === "form" ? "Form" : mode === "json" ? "JSON" : "Text"}
           </button>
         ))}
       </div>
-      <Broken.Provider value={report}>
+      <Broken.Provider value={report}><TypedIn.Provider value={typed}>
         {as === "form" && schema !== null && (
           <Field schema={schema} root={schema} value={value} onChange={take} wrong={shown} path={simple ? ["answer"] : []} label="Answer" required />
         )}
@@ -59,7 +77,7 @@ export function Custom({ record, give, draft, setDraft, refused }: AnswerProps) 
             <textarea id={`text-${record.interrupt_id}`} rows={3} value={typeof value === "string" ? value : ""} onInput={(event) => take(event.currentTarget.value)} />
           </div>
         )}
-      </Broken.Provider>
+      </TypedIn.Provider></Broken.Provider>
       <div class="buttons">
         <button type="submit" class="primary" disabled={broken}>Answer</button>
         <p class="muted" role="status">

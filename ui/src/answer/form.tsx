@@ -3,13 +3,38 @@
 import { createContext } from "preact";
 import { useContext, useEffect, useId, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { equal, isObject, parse, RawNumber, write, type Json, type JsonObject } from "../json";
+import type { Draft, Typed } from "./drafts";
 import { blank, resolve, typesOf, type Wrong } from "../schema";
 
 export type Path = (string | number)[];
 
+interface TypedFields {
+  of: (field: string) => Typed | undefined;
+  keep: (field: string, typed: Typed | undefined) => void;
+}
+
+/** What was typed in fields and is no value yet: kept in the draft, for fields go with their form. */
+export const TypedIn = createContext<TypedFields>({ of: () => undefined, keep: () => undefined });
+
+export function useTypedIn(draft: Draft, setDraft: (change: Partial<Draft>) => void): TypedFields {
+  const now = useRef(draft.typed);
+  now.current = draft.typed;
+  return useMemo(() => ({
+    of: (field) => now.current?.get(field),
+    keep: (field, typed) => {
+      if (typed === undefined && now.current?.has(field) !== true) return;
+      const kept = new Map(now.current);
+      if (typed === undefined) kept.delete(field);
+      else kept.set(field, typed);
+      now.current = kept;
+      setDraft({ typed: kept });
+    },
+  }), [setDraft]);
+}
+
 /** A value as it is typed: 1.0 stays that while one goes on to 1.05. A value from outside replaces what was typed. */
-function useTyped(value: Json | undefined, shown: (value: Json | undefined) => string): [string, (text: string, value: Json | undefined) => void] {
-  const [typed, setTyped] = useState(() => ({ text: shown(value), value }));
+function useTyped(value: Json | undefined, shown: (value: Json | undefined) => string, kept?: Typed): [string, (text: string, value: Json | undefined) => void] {
+  const [typed, setTyped] = useState(() => (kept === undefined ? { text: shown(value), value } : { text: String(kept.shown), value: kept.value }));
   const text = equal(typed.value, value) ? typed.text : shown(value);
   return [text, (text, value) => setTyped({ text, value })];
 }
@@ -288,12 +313,19 @@ function MapField(props: InnerProps) {
   const { it, root, value, onChange, wrong, path, label, required, depth = 0 } = props;
   const id = useId();
   const given = isObject(value) ? value : {};
-  const [typed, setRows] = useState<[string, Json][]>(() => Object.entries(given));
+  const fields = useContext(TypedIn);
+  const place = JSON.stringify(path);
+  const [typed, setRows] = useState<[string, Json][]>(() => {
+    const kept = fields.of(place);
+    return kept !== undefined && equal(kept.value, given) ? (kept.shown as [string, Json][]) : Object.entries(given);
+  });
   const rows = equal(Object.fromEntries(typed), given) ? typed : Object.entries(given);
   const keys = useKeys(rows.length);
   const take = (next: [string, Json][]): void => {
+    const named = Object.fromEntries(next);
     setRows(next);
-    onChange(Object.fromEntries(next));
+    onChange(named);
+    fields.keep(place, Object.keys(named).length < next.length ? { shown: next, value: named } : undefined);
   };
   const twice = new Set(rows.map(([name]) => name)).size < rows.length;
   useBroken(id, twice);
@@ -330,7 +362,9 @@ function readJson(text: string, required: boolean): { value?: Json; broken: stri
 export function JsonField(props: Pick<FieldProps, "value" | "onChange" | "wrong" | "path" | "label" | "required"> & { it?: JsonObject }) {
   const { value, onChange, wrong, path, label, required, it = {} } = props;
   const id = useId();
-  const [text, setText] = useTyped(value, (it) => (it === undefined ? "" : write(it, 2)));
+  const fields = useContext(TypedIn);
+  const place = JSON.stringify(path);
+  const [text, setText] = useTyped(value, (it) => (it === undefined ? "" : write(it, 2)), fields.of(place));
   const [touched, setTouched] = useState(false);
   const read = useMemo(() => readJson(text, required), [text, required]);
   // An empty box is no mistake before anybody has written in it.
@@ -342,6 +376,7 @@ export function JsonField(props: Pick<FieldProps, "value" | "onChange" | "wrong"
     // As long as it is no JSON, the value is what it was.
     setText(entered, now.broken === null ? now.value : value);
     if (now.broken === null) onChange(now.value);
+    fields.keep(place, now.broken === null ? undefined : { shown: entered, value });
   };
   return (
     <div class="field">

@@ -11,38 +11,51 @@ import type { Interrupt } from "../types";
 import { Approval } from "./approval";
 import { Custom } from "./custom";
 import { Broken, JsonField, useBrokenFields } from "./form";
-import { draftOf, keepDraft, type Draft } from "./drafts";
+import { useFrozen } from "./begun";
+import { keepDraft, useDraft, useRounds, type Draft } from "./drafts";
 import { OutcomeForm } from "./outcome";
 import type { AnswerProps } from "./props";
+import { dropHasty, isHasty, moveOn } from "./hasty";
 import { Questions } from "./questions";
 
-export function Answer({ record, onGiven, keys = true }: { record: Interrupt; onGiven?: () => void; keys?: boolean }) {
+interface AnswerOptions {
+  record: Interrupt;
+  onGiven?: (() => void) | undefined;
+  keys?: boolean;
+  /** Given where it is settled, and only what was begun is left to see: what would change it leaves it. */
+  onLeave?: (() => void) | undefined;
+}
+
+export function Answer({ record, onGiven, keys = true, onLeave }: AnswerOptions) {
   const id = record.interrupt_id;
-  const [draft, set] = useState<Draft>(() => draftOf(id));
+  const draft = useDraft(id);
+  const round = useRounds();
+  const box = useFrozen(onLeave !== undefined);
   const me = useStore((state) => state.me);
   const problems = useStore((state) => state.problems.get(id));
   const setDraft = useCallback((change: Partial<Draft>) => {
-    const next = { ...draftOf(id), ...change };
-    keepDraft(id, next);
-    set(next);
-  }, [id]);
+    if (onLeave === undefined) keepDraft(id, change);
+    else onLeave();
+  }, [id, onLeave]);
   const give = useCallback((value: Json, label: string, detail?: string) => {
-    hold([{ id, value }], label, detail ?? null);
+    if (onLeave !== undefined || isHasty()) return;
+    if (!hold([{ id, value }], label, { detail })) return;
+    moveOn(onGiven !== undefined);
     onGiven?.();
-  }, [id, onGiven]);
-  const reason = whyNot(record, me);
+  }, [id, onGiven, onLeave]);
+  const reason = onLeave === undefined ? whyNot(record, me) : null;
   if (reason !== null) return <p class="note"><Plain text={reason} /></p>;
   const refused = (problems ?? []).map((one) => ({ path: within(one.loc), text: one.msg }));
-  const props: AnswerProps = { record, give, draft, setDraft, refused, keys };
+  const props: AnswerProps = { record, give, draft, setDraft, refused, keys: keys && onLeave === undefined };
   return (
-    <div class="answer">
+    <div class="answer" ref={box} onClickCapture={dropHasty}>
       {refused.length > 0 && (
         <div class="note bad" role="alert">
           The server did not take the answer:
-          <ul>{refused.map((one) => <li>{one.path.length > 0 && <code>{one.path.join(".")}</code>} {one.text}</li>)}</ul>
+          <ul>{refused.map((one) => <li>{one.path.length > 0 && <code><Plain text={one.path.join(".")} /></code>} <Plain text={one.text} /></li>)}</ul>
         </div>
       )}
-      <Form {...props} />
+      <Form key={round} {...props} />
     </div>
   );
 }
@@ -53,8 +66,8 @@ export function AnswerAsJson({ record, onGiven }: { record: Interrupt; onGiven: 
   const [broken, report] = useBrokenFields();
   const submit = (event: Event): void => {
     event.preventDefault();
-    if (broken || value === undefined) return;
-    hold([{ id: record.interrupt_id, value }], "Answered");
+    if (broken || value === undefined || isHasty() || !hold([{ id: record.interrupt_id, value }], "Answered")) return;
+    moveOn(true);
     onGiven();
   };
   return (

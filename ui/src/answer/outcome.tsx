@@ -1,7 +1,7 @@
 // A crash hit a step that must not run twice: a person finds out what came of it.
 
 import { title, toolName } from "../format";
-import { Broken, JsonField, useBrokenFields } from "./form";
+import { Broken, JsonField, TypedIn, useBrokenFields, useTypedIn } from "./form";
 import type { AnswerProps } from "./props";
 
 const choices = [
@@ -12,6 +12,7 @@ const choices = [
 
 export function OutcomeForm({ record, give, draft, setDraft, refused }: AnswerProps) {
   const [broken, report] = useBrokenFields();
+  const typed = useTypedIn(draft, setDraft);
   const chosen = draft.outcome;
   const ready = chosen !== undefined && !broken && (chosen !== "failed" || (draft.reason ?? "").trim() !== "");
   const submit = (event: Event): void => {
@@ -36,9 +37,9 @@ export function OutcomeForm({ record, give, draft, setDraft, refused }: AnswerPr
           ))}
         </div>
       </fieldset>
-      <Broken.Provider value={report}>
+      <Broken.Provider value={report}><TypedIn.Provider value={typed}>
         {chosen === "done" && <JsonField value={draft.value ?? null} onChange={(value) => setDraft({ value: value })} wrong={refused} path={["result"]} label="Its result" required />}
-      </Broken.Provider>
+      </TypedIn.Provider></Broken.Provider>
       {chosen === "failed" && (
         <div class="field">
           <label for={`failed-${record.interrupt_id}`}>What went wrong</label>

@@ -1,8 +1,9 @@
 // Several requests at once, if they are alike: the same tool of the same agent.
 
 import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { keepDraft, TOGETHER, useDraft } from "../answer/drafts";
 import { RuleFailed } from "../failed";
-import { counted, title, toolArgs } from "../format";
+import { argsOf, counted, title } from "../format";
 import { Plain, Value } from "../shown";
 import * as store from "../store";
 import { useStore } from "../store";
@@ -15,12 +16,13 @@ const likeness = (record: Interrupt): string => JSON.stringify([record.type, tit
 export function Bulk() {
   const selected = useStore((state) => state.selected);
   const records = useStore((state) => state.records);
+  const held = useStore((state) => state.held);
   const [asking, setAsking] = useState<"approve" | "reject" | null>(null);
-  const chosen = [...selected].map((id) => records.get(id)).filter((one): one is Interrupt => one !== undefined && one.status === "pending");
+  const chosen = [...selected].map((id) => records.get(id)).filter((one): one is Interrupt => one !== undefined && one.status === "pending" && !held.has(one.interrupt_id));
   const first = chosen[0];
   if (first === undefined) return null;
   const alike = chosen.every((one) => likeness(one) === likeness(first));
-  const can = (kind: "approve" | "reject"): boolean => alike && chosen.every((one) => one.type === "tool_approval" && one.allowed_decisions?.includes(kind));
+  const can = (kind: "approve" | "reject"): boolean => alike && chosen.every((one) => one.type === "tool_approval" && argsOf(one) !== undefined && one.allowed_decisions?.includes(kind));
   const selectLike = (): void => {
     const state = store.get();
     const like = idsOf("needs", state, Date.now()).filter((id) => {
@@ -46,17 +48,18 @@ export function Bulk() {
 /** All arguments at a glance: nobody approves what they could not see. */
 function Confirm({ kind, records, onClose }: { kind: "approve" | "reject"; records: Interrupt[]; onClose: () => void }) {
   const dialog = useRef<HTMLDialogElement>(null);
-  const [reason, setReason] = useState("");
+  // Kept until it was sent: an answer that is taken back, or not taken, is not written anew.
+  const reason = useDraft(TOGETHER).reason ?? "";
   useLayoutEffect(() => dialog.current?.showModal(), []);
   const name = records[0] === undefined ? "" : title(records[0]);
-  const columns = [...new Set(records.flatMap((record) => Object.keys(toolArgs(record))))];
+  const columns = [...new Set(records.flatMap((record) => Object.keys(argsOf(record) ?? {})))];
   const verb = kind === "approve" ? "Approve" : "Reject";
   const decide = (event: Event): void => {
     event.preventDefault();
     const why = reason.trim();
     const value = kind === "approve" ? { approved: true } : { approved: false, ...(why === "" ? {} : { reason: why }) };
-    hold(records.map((record) => ({ id: record.interrupt_id, value })), `${verb === "Approve" ? "Approved" : "Rejected"} ${counted(records.length, "call")} of ${name}`);
-    onClose();
+    const answers = records.map((record) => ({ id: record.interrupt_id, value }));
+    if (hold(answers, `${verb === "Approve" ? "Approved" : "Rejected"} ${counted(records.length, "call")} of ${name}`, { draft: TOGETHER })) onClose();
   };
   return (
     <dialog ref={dialog} class="wide" onClose={onClose} aria-labelledby="bulk-title">
@@ -70,7 +73,7 @@ function Confirm({ kind, records, onClose }: { kind: "approve" | "reject"; recor
               {records.map((record) => (
                 <tr key={record.interrupt_id}>
                   {columns.map((column) => {
-                    const args = toolArgs(record);
+                    const args = argsOf(record) ?? {};
                     const value = Object.hasOwn(args, column) ? args[column] : undefined;
                     return <td>{value === undefined ? <span class="muted">absent</span> : <Value value={value} />}</td>;
                   })}
@@ -82,7 +85,7 @@ function Confirm({ kind, records, onClose }: { kind: "approve" | "reject"; recor
         {kind === "reject" && (
           <div class="field">
             <label for="bulk-reason">Why not? <span class="muted">optional; each agent is told</span></label>
-            <textarea id="bulk-reason" rows={2} value={reason} onInput={(event) => setReason(event.currentTarget.value)} />
+            <textarea id="bulk-reason" rows={2} value={reason} onInput={(event) => keepDraft(TOGETHER, { reason: event.currentTarget.value })} />
           </div>
         )}
         <div class="buttons">

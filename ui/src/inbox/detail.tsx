@@ -3,10 +3,12 @@
 import { useEffect, useState } from "preact/hooks";
 import { Problem } from "../api";
 import { Answer, AnswerAsJson } from "../answer";
+import { useBegun, type Begun } from "../answer/begun";
 import { Changes } from "../answer/changes";
+import { Arguments } from "../args";
 import { useNow } from "../clock";
 import { RuleFailed } from "../failed";
-import { age, clock, decider, left, outcome, outcomeTone, questions, ruleName, said, saysMore, sessionName, title, toolArgs } from "../format";
+import { age, argsOf, clock, decider, left, outcome, outcomeTone, questions, ruleName, said, saysMore, sessionName, title } from "../format";
 import { isObject, type Json } from "../json";
 import { Markdown } from "../markdown";
 import { toSession, write, type Box } from "../router";
@@ -119,7 +121,6 @@ type View = "table" | "json";
 
 function Args({ record }: { record: Interrupt }) {
   const [view, setView] = useState<View>("table");
-  const args = toolArgs(record);
   const others = Object.fromEntries(Object.entries(record.payload).filter(([name]) => !["type", "tool_name", "tool_args"].includes(name)));
   return (
     <section class="asked" aria-label="Arguments">
@@ -131,8 +132,8 @@ function Args({ record }: { record: Interrupt }) {
           ))}
         </div>
       </div>
-      {Object.keys(args).length === 0 ? <p class="muted">No arguments.</p> : view === "table" ? <Members value={args} /> : <Source value={args} label="Arguments as JSON" />}
-      {Object.keys(others).length > 0 && <details><summary>More about the call</summary><Members value={others} /></details>}
+      <Arguments record={record} view={view} />
+      {argsOf(record) !== undefined && Object.keys(others).length > 0 && <details><summary>More about the call</summary><Members value={others} /></details>}
       {record.metadata !== null && <details><summary>Metadata</summary><Members value={record.metadata} /></details>}
       {record.args_digest !== null && <p class="digest">For exactly these arguments: <Plain text={record.args_digest} /></p>}
     </section>
@@ -143,44 +144,61 @@ function Args({ record }: { record: Interrupt }) {
 function Standing({ record, onGiven }: { record: Interrupt; onGiven: () => void }) {
   const held = useStore((state) => state.held.get(record.interrupt_id));
   const all = useStore((state) => state.held);
-  if (held !== undefined) {
-    const key = groups(all).find(([, group]) => group === held)?.[0];
-    return (
-      <section class="standing" aria-label="Answer">
-        <p class="note">{held.label}. {held.sending ? "It is being sent." : <>It is sent in a moment. <button type="button" class="link" onClick={() => key !== undefined && undo(key)}>Undo</button></>}</p>
-      </section>
-    );
-  }
-  if (record.status === "pending") {
-    return (
-      <section class="standing" aria-label="Answer">
-        <Answer key={record.interrupt_id} record={record} onGiven={onGiven} />
-        <Handling record={record} />
-      </section>
-    );
-  }
-  return <Settled record={record} />;
+  const key = held === undefined ? undefined : groups(all).find(([, group]) => group === held)?.[0];
+  const begun = useBegun(record, held !== undefined);
+  return (
+    <section class="standing" aria-label="Answer" ref={begun.place}>
+      {held !== undefined ? (
+        <p class="note"><Plain text={held.label} />. {held.sending ? "It is being sent." : <>It is sent in a moment. <button type="button" class="link" onClick={() => key !== undefined && undo(key)}>Undo</button></>}</p>
+      ) : record.status !== "pending" && <Settled record={record} />}
+      <Open record={record} begun={begun} isHeld={held !== undefined} onGiven={onGiven} />
+      {held === undefined && record.status === "pending" && <Handling record={record} />}
+    </section>
+  );
 }
 
+interface OpenProps {
+  record: Interrupt;
+  begun: Begun;
+  isHeld: boolean;
+  keys?: boolean;
+  onGiven?: (() => void) | undefined;
+}
+
+/** The form, while it waits; and what was begun in it, once somebody else was first. */
+export function Open({ record, begun, isHeld, keys = true, onGiven }: OpenProps) {
+  if (isHeld || (record.status !== "pending" && !begun.isKept)) return null;
+  return (
+    <>
+      {begun.isKept && (
+        <div class="note bad bar" role="alert">
+          <p>What you had begun was not sent: it was {outcome(record)} before. It can still be copied.</p>
+          <button type="button" onClick={begun.leave}>Leave it <kbd>Esc</kbd></button>
+        </div>
+      )}
+      <Answer key={record.interrupt_id} record={record} keys={keys} onGiven={onGiven} onLeave={begun.isKept ? begun.leave : undefined} />
+    </>
+  );
+}
+
+/** Who was first, and what they said. */
 export function Settled({ record }: { record: Interrupt }) {
   const who = decider(record);
   const value = record.value;
   const edited = isObject(value) && isObject(value["args"]) ? value["args"] : null;
   const reason = isObject(value) && typeof value["reason"] === "string" ? value["reason"] : null;
   return (
-    <section class="standing" aria-label="Answer">
-      <div class={`note ${outcomeTone(record)}`} role="status">
-        <p>
-          <strong>{sentence(outcome(record))}</strong>
-          {who !== null && <> by <Plain text={who} /></>}
-          {record.resolved_at !== null && <> · <time dateTime={record.resolved_at}>{clock(record.resolved_at)}</time></>}
-        </p>
-        {reason !== null && <p dir="auto">“<Plain text={reason} />”</p>}
-        {edited !== null && <Changes before={toolArgs(record)} after={edited} />}
-        {record.type !== "tool_approval" && record.status === "resolved" && <Given record={record} value={value} />}
-        {record.type === "tool_approval" && isObject(value) && value["type"] === "respond" && <Value value={value["message"] ?? null} />}
-      </div>
-    </section>
+    <div class={`note ${outcomeTone(record)}`} role="status">
+      <p>
+        <strong>{sentence(outcome(record))}</strong>
+        {who !== null && <> by <Plain text={who} /></>}
+        {record.resolved_at !== null && <> · <time dateTime={record.resolved_at}>{clock(record.resolved_at)}</time></>}
+      </p>
+      {reason !== null && <p dir="auto">“<Plain text={reason} />”</p>}
+      {edited !== null && <Changes before={record.payload["tool_args"] ?? null} after={edited} />}
+      {record.type !== "tool_approval" && record.status === "resolved" && <Given record={record} value={value} />}
+      {record.type === "tool_approval" && isObject(value) && value["type"] === "respond" && <Value value={value["message"] ?? null} />}
+    </div>
   );
 }
 

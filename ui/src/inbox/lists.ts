@@ -1,6 +1,6 @@
 // The lists of the inbox: what is loaded, and where each record belongs.
 
-import { forgetDraft } from "../answer/drafts";
+import { settleDraft } from "../answer/drafts";
 import { api, Problem, type Page, type Query } from "../api";
 import { write } from "../json";
 import { current, type Box } from "../router";
@@ -180,7 +180,7 @@ export function takeIn(record: Interrupt): void {
   if (isOutdated(record, store.get())) return;
   const id = record.interrupt_id;
   const isSettled = record.status !== "pending";
-  if (isSettled) forgetDraft(id);
+  if (isSettled) settleDraft(id);
   store.set((state) => {
     const records = new Map(state.records);
     // At the end, so that those settled last are kept longest.

@@ -1,11 +1,12 @@
 // Talking to an agent: what was said, what it says now, what it asks, and room for the next message.
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { api } from "../api";
-import { Answer } from "../answer";
+import { cardOf, useBegun, useCards } from "../answer/begun";
+import { Arguments } from "../args";
 import { RuleFailed } from "../failed";
-import { questions, said, saysMore, title, toolArgs } from "../format";
-import { Settled } from "../inbox/detail";
+import { questions, said, saysMore, title } from "../format";
+import { Open, Settled } from "../inbox/detail";
 import { Kind } from "../inbox/row";
 import { onDelta, onSession, onStep } from "../live";
 import { Markdown } from "../markdown";
@@ -117,6 +118,7 @@ export function Chat({ session }: { session: Session }) {
   const spoken = isOver ? "" : [...speech.values()].map((one) => one.text).join("");
   useEffect(() => showEnd(end.current), [messages, steps.length, spoken.length > 0, sent, session.interrupts?.length]);
   const open = session.interrupts ?? [];
+  const { cards, onLeft } = useCards(open);
   const isBusy = session.status === "running" || session.status === "interrupted";
   const all = [...(messages ?? [])];
   const said = byPeople(all);
@@ -141,7 +143,7 @@ export function Chat({ session }: { session: Session }) {
           )}
         </div>
         {session.error !== null && <p class="note bad" role="alert"><Plain text={session.error} /></p>}
-        {open.map((record) => <InPlace key={record.interrupt_id} record={record} keys={open.length === 1} />)}
+        {cards.map((record) => <InPlace key={record.interrupt_id} record={record} isAlone={open.length === 1} onLeft={onLeft} />)}
         <div ref={end} />
       </div>
       {canSend && <Composer id={id} busy={isBusy} asked={open.length > 0} said={messages && byPeople(messages)} onSent={(message) => setSent(message === null ? null : { message, after: byPeople(messages ?? []) })} />}
@@ -181,20 +183,29 @@ async function askedIn(session: string): Promise<ReadonlyMap<string, Interrupt>>
 }
 
 /** Whether all that is asked is whether a tool may run, or what came of it. Others show a call's arguments and more besides. */
-const isOfCall = (record: Interrupt): boolean => ["tool_approval", "unknown_outcome"].includes(record.type) && record.payload["tool_args"] !== undefined;
+const isOfCall = (record: Interrupt): boolean => ["tool_approval", "unknown_outcome"].includes(record.type);
 
-/** Keys mean this request only where there is no other. */
-function InPlace({ record, keys }: { record: Interrupt; keys: boolean }) {
+/** Keys mean this request only where there is no other; and where there was one, once somebody has turned to this one. */
+function InPlace({ record, isAlone, onLeft }: { record: Interrupt; isAlone: boolean; onLeft: () => void }) {
+  const [wasAmong, setAmong] = useState(!isAlone);
+  useLayoutEffect(() => {
+    if (!isAlone) setAmong(true);
+  }, [isAlone]);
+  const turnTo = (): void => {
+    if (isAlone) setAmong(false);
+  };
   const now = useStore((state) => state.records.get(record.interrupt_id)) ?? record;
   const held = useStore((state) => state.held.get(record.interrupt_id));
+  const begun = useBegun(now, held !== undefined, onLeft);
   return (
-    <section class="card" aria-label={`Request: ${title(record)}`}>
+    <section class="card" id={cardOf(record.interrupt_id)} aria-label={`Request: ${title(record)}`} ref={begun.place} onPointerDown={turnTo} onFocusIn={turnTo}>
       <p class="facts"><Kind type={record.type} />{record.agent !== null && <span><Plain text={record.agent} /></span>}</p>
       <h2 class={record.type === "tool_approval" ? "mono" : ""} dir="auto">{record.type === "tool_approval" ? <Name text={title(record)} /> : <Plain text={title(record)} />}</h2>
       {record.message !== null && saysMore(record) && <Markdown text={record.message} />}
       <RuleFailed record={record} />
-      {isOfCall(record) ? <Members value={toolArgs(record)} /> : questions(record).length === 0 && Object.keys(record.payload).length > said(record).length ? <Members value={record.payload} without={said(record)} /> : null}
-      {held !== undefined ? <p class="note">{held.label}. It is sent in a moment.</p> : now.status !== "pending" ? <Settled record={now} /> : <Answer record={now} keys={keys} />}
+      {isOfCall(record) ? <Arguments record={record} /> : questions(record).length === 0 && Object.keys(record.payload).length > said(record).length ? <Members value={record.payload} without={said(record)} /> : null}
+      {held !== undefined ? <p class="note"><Plain text={held.label} />. It is sent in a moment.</p> : now.status !== "pending" && <Settled record={now} />}
+      <Open record={now} begun={begun} isHeld={held !== undefined} keys={isAlone && !wasAmong} />
     </section>
   );
 }

@@ -3,6 +3,7 @@
 import type { RefObject } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, Problem } from "../api";
+import { isComposing } from "../keys";
 import { announce, failed, notify } from "../shell/notices";
 import { Plain } from "../shown";
 import * as store from "../store";
@@ -98,7 +99,7 @@ export function Composer({ id, busy, asked, said, onSent }: { id: string; busy: 
           event.preventDefault();
           void add([...pasted.files]);
         }}
-        onKeyDown={(event) => event.key === "Enter" && !event.shiftKey && !event.isComposing && send(event)} />
+        onKeyDown={(event) => event.key === "Enter" && !event.shiftKey && !isComposing(event) && send(event)} />
       <input ref={picker} type="file" multiple hidden onChange={(event) => {
         void add([...(event.currentTarget.files ?? [])]);
         // The same one can be chosen again.

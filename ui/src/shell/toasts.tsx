@@ -39,13 +39,13 @@ function Undo({ name, group }: { name: string; group: Held }) {
       <span><Plain text={group.label} />{group.detail !== null && <small><Plain text={group.detail} /></small>}</span>
       {group.sending ? (
         <>
-          <span class="muted">Sending…</span>
-          {group.ids.length > 1 && <button type="button" class="strong" onClick={() => stop(name)}>Stop</button>}
+          <span class="muted">{group.isTrying ? "The server does not take it up; trying again…" : "Sending…"}</span>
+          {(group.ids.length > 1 || group.isTrying) && <button type="button" class="strong" onClick={() => stop(name)}>Stop</button>}
         </>
       ) : (
         <>
           <button type="button" class="strong" onClick={takeBack} aria-keyshortcuts="u">Undo <kbd>u</kbd></button>
-          <button type="button" class="quiet" onClick={() => void sendNow(name)}>Send now ({left})</button>
+          {group.until === Infinity ? <span class="muted">Waits until it is known whether you are still signed in.</span> : <button type="button" class="quiet" onClick={() => void sendNow(name)}>Send now ({left})</button>}
         </>
       )}
     </div>
