@@ -90,6 +90,75 @@ def test_a_page_that_is_left_while_it_sends_many_sends_the_rest_at_once(open_inb
     expect(inbox.page.locator("[aria-live=polite]")).to_contain_text("6 of 6 sent")
 
 
+HURRIED = "const timer = setTimeout; window.setTimeout = (work, after) => timer(work, after >= 1000 ? 1 : after);"
+"""All that waits for seconds does so for a moment."""
+STOPS = {"type": "about:blank", "title": "stops", "status": 503, "code": "shutting_down", "detail": "The server stops"}
+
+
+def away(route: Route) -> None:
+    route.fulfill(status=503, headers={"Retry-After": "1"}, json=STOPS)
+
+
+def test_an_answer_waits_for_a_server_that_starts_again(open_inbox: Open) -> None:
+    inbox = open_inbox(expected=("503", "ERR_FAILED"))
+    _, [asked] = inbox.asked(REFUND)
+    inbox.show("refund")
+    refusals = [away, lambda route: route.abort("failed")]
+    inbox.page.route("**/resume", lambda route: refusals.pop()(route) if refusals else route.continue_())
+    inbox.click("Approve", inbox.answer)
+    inbox.click("Send now", inbox.undo)
+    expect(inbox.undo).to_contain_text("The server does not take it up; trying again…")
+    expect(inbox.undo).to_have_count(0)
+    assert inbox.resolved(asked["interrupt_id"]) == {"approved": True}
+    expect(inbox.page.locator(".toast.bad")).to_have_count(0)
+
+
+def test_many_answers_that_a_server_does_not_take_are_told_once_and_selected_again(open_inbox: Open) -> None:
+    inbox = open_inbox(expected=("503",), script=HURRIED)
+    asked = [inbox.asked(call("refund", order=order, cents=order, reason="r"))[1][0] for order in range(8)]
+    expect(inbox.rows).to_have_count(8)
+    inbox.row("order: 1").get_by_role("checkbox").check()
+    bar = inbox.page.get_by_role("region", name="Selected requests")
+    inbox.click("All like this", bar)
+    inbox.click("Reject", bar)
+    inbox.page.get_by_label("Why not?").fill("sale is over")
+    through: list[Route] = []
+
+    def answer(route: Route) -> None:
+        if len(through) < 3:
+            through.append(route)
+            route.continue_()
+        else:
+            away(route)
+
+    inbox.page.route("**/resume", answer)
+    inbox.click("Reject 8", inbox.page.get_by_role("dialog"))
+    notice = inbox.page.locator(".toast.bad")
+    expect(notice).to_contain_text("3 of 8 taken, 5 not: The server stops. They are selected again.")
+    expect(notice).to_have_count(1)
+    assert sum(pending(inbox.api, one["interrupt_id"]) for one in asked) == 5
+    expect(bar).to_contain_text("5 selected")
+    inbox.page.unroute("**/resume", answer)
+    inbox.click("Reject", bar)
+    expect(inbox.page.get_by_label("Why not?")).to_have_value("sale is over")
+    inbox.click("Reject 5", inbox.page.get_by_role("dialog"))
+    inbox.until(lambda: not any(pending(inbox.api, one["interrupt_id"]) for one in asked))
+    assert {inbox.resolved(one["interrupt_id"])["reason"] for one in asked} == {"sale is over"}
+
+
+def test_what_is_tried_again_can_be_stopped(open_inbox: Open) -> None:
+    inbox = open_inbox(expected=("503",))
+    _, [asked] = inbox.asked(REFUND)
+    inbox.show("refund")
+    inbox.page.route("**/resume", away)
+    inbox.click("Approve", inbox.answer)
+    inbox.click("Send now", inbox.undo)
+    inbox.click("Stop", inbox.undo)
+    expect(inbox.page.locator(".toast.bad")).to_contain_text("refund was not answered: The server stops")
+    expect(inbox.rows).to_have_count(1)
+    assert pending(inbox.api, asked["interrupt_id"])
+
+
 def test_a_page_in_the_background_sends_what_it_holds(inbox: Inbox) -> None:
     session_id, [asked] = inbox.asked(REFUND)
     inbox.show("refund")

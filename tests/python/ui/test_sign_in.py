@@ -13,7 +13,7 @@ from tests.python.support.api import Api
 from tests.python.support.served import Served
 from tests.python.ui.conftest import REFUSED, Enter, MakeKey, OpenPage
 from tests.python.ui.desk import call
-from tests.python.ui.inbox import Inbox
+from tests.python.ui.inbox import Inbox, pending
 
 REFUND = call("refund", order=7, cents=500, reason="late")
 
@@ -167,3 +167,69 @@ def test_a_message_outlives_the_key_of_who_writes_it_and_is_nobody_elses(
     inbox.page.get_by_label("Key", exact=True).fill(make_key(who, "read", "send")["key"])
     inbox.click("Sign in")
     expect(message).to_have_value(kept)
+
+
+def sign_in_elsewhere(inbox: Inbox, key: str) -> None:
+    """On another page of the browser, in the place of who is signed in."""
+    other = inbox.page.context.new_page()
+    other.goto(inbox.page.url)
+    other.get_by_role("button", name="Sign out").click()
+    other.get_by_label("Key", exact=True).fill(key)
+    other.get_by_role("button", name="Sign in").click()
+    expect(other.locator(".connection.live")).to_be_attached()
+
+
+def test_an_answer_of_one_person_is_not_sent_as_another_s(enter: Enter, make_key: MakeKey) -> None:
+    inbox = enter(make_key("ada", "read", "answer")["key"])
+    _, [asked] = inbox.asked(REFUND)
+    _, [other] = inbox.asked(call("refund", order=8, cents=1, reason="r"))
+    inbox.show("order: 8")
+    inbox.click("Reject", inbox.answer)
+    inbox.page.get_by_label("Why not?").fill("ada's reason")
+    inbox.page.get_by_label("Why not?").blur()
+    inbox.press("j")
+    expect(inbox.request).to_contain_text("late")
+    # Who is signed in now, the page is not told before the test has looked.
+    held: list[Route] = []
+    inbox.page.route("**/me", lambda route: held.append(route))
+    inbox.click("Approve", inbox.answer)
+    sign_in_elsewhere(inbox, make_key("bob", "read", "answer")["key"])
+    expect(inbox.undo).to_contain_text("Waits until it is known whether you are still signed in.")
+    inbox.until(lambda: held)
+    for route in held:
+        route.continue_()
+    expect(inbox.page.locator("header.top")).to_contain_text("bob")
+    expect(inbox.undo).to_have_count(0)
+    assert pending(inbox.api, asked["interrupt_id"])
+    # Nor is what ada has begun bob's to send, in a form that was open all the time.
+    inbox.show("order: 8")
+    inbox.click("Reject", inbox.answer)
+    expect(inbox.page.get_by_label("Why not?")).to_have_value("")
+    assert pending(inbox.api, other["interrupt_id"])
+
+
+def test_a_form_that_is_open_is_empty_for_who_signs_in_next(enter: Enter, make_key: MakeKey) -> None:
+    inbox = enter(make_key("ada", "read", "answer")["key"])
+    inbox.asked(call("ask_anything", payload={"type": "color"}, message="Which?", schema={"type": "string"}))
+    inbox.show("Which?")
+    inbox.click("JSON", inbox.answer)
+    field = inbox.answer.get_by_role("textbox")
+    field.fill('{"half": ')
+    sign_in_elsewhere(inbox, make_key("bob", "read", "answer")["key"])
+    expect(inbox.page.locator("header.top")).to_contain_text("bob")
+    expect(inbox.answer.get_by_role("textbox")).to_have_value("")
+
+
+def test_an_answer_that_is_held_outlives_the_key_of_who_gave_it(enter: Enter, make_key: MakeKey, api: Api) -> None:
+    key = make_key("ada", "read", "answer")
+    inbox = enter(key["key"])
+    session_id, [asked] = inbox.asked(REFUND)
+    inbox.show("refund")
+    inbox.click("Approve", inbox.answer)
+    expect(inbox.undo).to_be_visible()
+    assert api.http.delete(f"/keys/{key['key_id']}").status_code == 204
+    inbox.page.get_by_label("Key", exact=True).fill(make_key("ada", "read", "answer")["key"])
+    inbox.click("Sign in")
+    inbox.send()
+    assert inbox.said(session_id).startswith("refunded")
+    assert inbox.api.interrupt(asked["interrupt_id"])["resolved_by"] == "ada"

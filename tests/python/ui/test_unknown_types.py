@@ -147,6 +147,38 @@ def test_what_came_of_a_step_is_asked_in_words(open_inbox: Open) -> None:
     assert inbox.resolved(asked["interrupt_id"]) == {"outcome": "failed", "message": "The bank refused it"}
 
 
+NAMELESS = [
+    ({"type": "tool_approval", "tool_name": "shell", "tool_args": "rm -rf /"}, "shell", ["rm -rf /"]),
+    ({"type": "tool_approval", "name": "wire", "args": {"cents": 4000}}, "tool approval", ["wire", "4000"]),
+    (
+        {"type": "unknown_outcome", "tool_name": "upload", "tool_args": None, "started_at": "2026-11-22"},
+        "What came of upload?",
+        ["The arguments were too large, or no JSON, and are not shown.", "2026-11-22"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("payload", "title", "shown"), NAMELESS, ids=["a text", "another name", "left out"])
+def test_of_arguments_that_have_no_names_all_is_shown(
+    open_inbox: Open, payload: Any, title: str, shown: list[str]
+) -> None:
+    inbox = open_inbox()
+    session_id, _ = inbox.asked(call("ask_anything", payload=payload))
+    inbox.show(title)
+    for text in shown:
+        expect(inbox.what_is_asked).to_contain_text(text)
+    expect(inbox.what_is_asked).not_to_contain_text("No arguments.")
+    # Nor can they be decided with others, where there are only columns for names.
+    inbox.rows.get_by_role("checkbox").check()
+    bar = inbox.page.get_by_role("region", name="Selected requests")
+    expect(bar).to_contain_text("These have to be answered one by one.")
+    expect(bar.get_by_role("button", name="Approve")).to_be_disabled()
+    inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
+    card = inbox.page.get_by_role("region", name=f"Request: {title}")
+    for text in shown:
+        expect(card).to_contain_text(text)
+
+
 AMOUNT = {"type": "object", "properties": {"amount": {"type": "number"}}, "required": ["amount"]}
 
 
