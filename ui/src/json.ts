@@ -56,6 +56,11 @@ export function equal(one: Json | undefined, other: Json | undefined): boolean {
   return one === other || (one !== undefined && other !== undefined && sorted(one) === sorted(other));
 }
 
+/** Whether two entries of a list are equal. */
+export function hasTwice(list: Json[]): boolean {
+  return new Set(list.map(sorted)).size < list.length;
+}
+
 function sorted(value: Json): string {
   if (Array.isArray(value)) return `[${value.map(sorted).join(",")}]`;
   if (!isObject(value)) return write(value);

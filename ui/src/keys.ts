@@ -68,7 +68,30 @@ function listenToFields(): (event: KeyboardEvent) => boolean {
   };
 }
 
+const OFF = "hitl-keys-off";
+
+/** Whether single letters do something; for who speaks, or presses keys by mistake, they may be turned off. */
+export function keysAreOn(): boolean {
+  try {
+    return localStorage.getItem(OFF) === null;
+  } catch {
+    return true;
+  }
+}
+
+export function turnKeys(on: boolean): void {
+  if (on) localStorage.removeItem(OFF);
+  else localStorage.setItem(OFF, "1");
+  showKeys();
+}
+
+/** Whether they are on says the page's root, for the keys that stand on buttons. */
+function showKeys(): void {
+  document.documentElement.classList.toggle("keys-off", !keysAreOn());
+}
+
 export function listenToKeys(): void {
+  showKeys();
   const isMeantForAField = listenToFields();
   addEventListener("keydown", (event) => {
     if (isMeantForAField(event)) return;
@@ -78,6 +101,7 @@ export function listenToKeys(): void {
       if (event.key !== "Escape") return;
       if (!layers.some((layer) => layer.bindings["Escape"])) return;
     }
+    if (event.key.length === 1 && !keysAreOn()) return;
     for (const layer of layers) {
       const run = layer.bindings[event.key];
       if (run !== undefined) {

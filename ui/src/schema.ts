@@ -1,6 +1,6 @@
 // Whether a value fits a JSON Schema, as far as forms need it; the server has the last word.
 
-import { equal, isObject, RawNumber, write, type Json, type JsonObject } from "./json";
+import { equal, hasTwice, isObject, RawNumber, write, type Json, type JsonObject } from "./json";
 
 export interface Wrong {
   path: (string | number)[];
@@ -57,9 +57,24 @@ const named = new Map([
   ["null", "nothing"],
 ]);
 
-export function check(value: Json, schema: Json | undefined, root: Json, path: (string | number)[] = [], depth = 0): Wrong[] {
+/** Places of a value, each with one schema, that are looked at: choices within choices would be looked at for hours. */
+const MOST_VISITS = 20_000;
+
+/** What is known to be wrong. A schema may be too much to look at all of it; the server does. */
+export function check(value: Json, schema: Json | undefined, root: Json): Wrong[] {
+  return visit(value, schema, { root, visits: MOST_VISITS }, [], 0);
+}
+
+interface Looking {
+  root: Json;
+  /** How many more there may be. */
+  visits: number;
+}
+
+function visit(value: Json, schema: Json | undefined, look: Looking, path: (string | number)[], depth: number): Wrong[] {
   if (schema === false) return [{ path, text: "is not allowed here" }];
-  if (!isObject(schema) || depth > 40) return [];
+  if (!isObject(schema) || depth > 40 || look.visits-- <= 0) return [];
+  const { root } = look;
   const it = resolve(schema, root);
   const wrong: Wrong[] = [];
   const say = (text: string): void => void wrong.push({ path, text });
@@ -79,14 +94,14 @@ export function check(value: Json, schema: Json | undefined, root: Json, path: (
   if (Array.isArray(value)) {
     if (below(value.length, it["minItems"])) say(`needs at least ${it["minItems"]}`);
     if (above(value.length, it["maxItems"])) say(`takes at most ${it["maxItems"]}`);
-    if (it["uniqueItems"] === true && value.some((one, index) => value.findIndex((other) => equal(one, other)) !== index)) {
+    if (it["uniqueItems"] === true && hasTwice(value)) {
       say("has something twice");
     }
     const first = Array.isArray(it["prefixItems"]) ? it["prefixItems"] : [];
-    value.forEach((one, index) => wrong.push(...check(one, first[index] ?? it["items"], root, [...path, index], depth + 1)));
+    value.forEach((one, index) => wrong.push(...visit(one, first[index] ?? it["items"], look, [...path, index], depth + 1)));
   }
-  if (isObject(value)) wrong.push(...checkMembers(value, it, root, path, depth));
-  wrong.push(...checkCombined(value, it, root, path, depth));
+  if (isObject(value)) wrong.push(...checkMembers(value, it, look, path, depth));
+  wrong.push(...checkCombined(value, it, look, path, depth));
   return wrong;
 }
 
@@ -109,14 +124,14 @@ function checkNumber(value: number, it: JsonObject, say: Say): void {
   if (isNumber(it["exclusiveMaximum"]) && value >= Number(it["exclusiveMaximum"])) say(`has to be less than ${it["exclusiveMaximum"]}`);
 }
 
-function checkMembers(value: JsonObject, it: JsonObject, root: Json, path: (string | number)[], depth: number): Wrong[] {
+function checkMembers(value: JsonObject, it: JsonObject, look: Looking, path: (string | number)[], depth: number): Wrong[] {
   const wrong: Wrong[] = [];
   const properties = isObject(it["properties"]) ? it["properties"] : {};
   const required = Array.isArray(it["required"]) ? it["required"].map(String) : [];
   for (const name of required) if (!Object.hasOwn(value, name)) wrong.push({ path: [...path, name], text: "is missing" });
   for (const [name, member] of Object.entries(value)) {
     const rule = Object.hasOwn(properties, name) ? properties[name] : isObject(it["patternProperties"]) ? undefined : it["additionalProperties"];
-    wrong.push(...check(member, rule, root, [...path, name], depth + 1));
+    wrong.push(...visit(member, rule, look, [...path, name], depth + 1));
   }
   const size = Object.keys(value).length;
   if (below(size, it["minProperties"])) wrong.push({ path, text: `needs at least ${it["minProperties"]}` });
@@ -124,19 +139,35 @@ function checkMembers(value: JsonObject, it: JsonObject, root: Json, path: (stri
   return wrong;
 }
 
-function checkCombined(value: Json, it: JsonObject, root: Json, path: (string | number)[], depth: number): Wrong[] {
+function checkCombined(value: Json, it: JsonObject, look: Looking, path: (string | number)[], depth: number): Wrong[] {
   const wrong: Wrong[] = [];
-  for (const part of Array.isArray(it["allOf"]) ? it["allOf"] : []) wrong.push(...check(value, part, root, path, depth + 1));
+  for (const part of Array.isArray(it["allOf"]) ? it["allOf"] : []) wrong.push(...visit(value, part, look, path, depth + 1));
   const choices = Array.isArray(it["anyOf"]) ? it["anyOf"] : Array.isArray(it["oneOf"]) ? it["oneOf"] : null;
-  if (choices !== null) {
-    const tried = choices.map((choice) => check(value, choice, root, path, depth + 1));
-    if (!tried.some((one) => one.length === 0)) {
-      // The choice that goes deepest is the one that was meant.
-      const deepest = tried.sort((one, other) => (other[0]?.path.length ?? 0) - (one[0]?.path.length ?? 0))[0];
-      wrong.push(...(deepest ?? [{ path, text: "does not fit" }]));
-    }
+  if (choices === null) return wrong;
+  const meant = choices.filter((choice) => mayBeMeant(value, choice, look.root));
+  let deepest: Wrong[] | null = null;
+  for (const choice of meant.length > 0 ? meant : choices) {
+    const tried = visit(value, choice, look, path, depth + 1);
+    if (tried.length === 0) return wrong;
+    // The choice that goes deepest is the one that was meant.
+    if (deepest === null || (tried[0]?.path.length ?? 0) > (deepest[0]?.path.length ?? 0)) deepest = tried;
   }
-  return wrong;
+  return [...wrong, ...(deepest ?? [{ path, text: "does not fit" }])];
+}
+
+/** Whether neither the value's type nor a member that names its kind says that another choice was. */
+function mayBeMeant(value: Json, choice: Json, root: Json): boolean {
+  const it = resolve(choice, root);
+  const types = typesOf(it);
+  const type = typeOf(value);
+  if (types.length > 0 && !types.includes(type) && !(type === "integer" && types.includes("number"))) return false;
+  if (!isObject(value)) return true;
+  const properties = isObject(it["properties"]) ? it["properties"] : {};
+  return Object.entries(value).every(([name, member]) => {
+    const rule = Object.hasOwn(properties, name) ? resolve(properties[name], root) : {};
+    if (rule["const"] !== undefined && !equal(rule["const"], member)) return false;
+    return !Array.isArray(rule["enum"]) || rule["enum"].some((one) => equal(one, member));
+  });
 }
 
 /** The schema of an edit's arguments; null where the tool has none that can be checked. */
@@ -146,8 +177,11 @@ export function argsSchema(responseSchema: Json): JsonObject | null {
   return isObject(args) ? args : null;
 }
 
+/** Members that a form begins with: one that asks for itself twelve times would have more than anybody fills in. */
+const MOST_MEMBERS = 100;
+
 /** Where a form may begin: a default, an only choice, or nothing of the right kind. */
-export function blank(schema: Json | undefined, root: Json, depth = 0): Json {
+export function blank(schema: Json | undefined, root: Json, room = { members: MOST_MEMBERS }, depth = 0): Json {
   const it = resolve(schema, root);
   if (it["default"] !== undefined) return it["default"];
   if (it["const"] !== undefined) return it["const"];
@@ -156,8 +190,9 @@ export function blank(schema: Json | undefined, root: Json, depth = 0): Json {
   if (type === "object" && depth < 6) {
     const properties = isObject(it["properties"]) ? it["properties"] : {};
     const required = Array.isArray(it["required"]) ? it["required"].map(String) : [];
-    const members = required.filter((name) => Object.hasOwn(properties, name));
-    return Object.fromEntries(members.map((name) => [name, blank(properties[name], root, depth + 1)]));
+    // What there is no room for is absent, and can be added.
+    const members = required.filter((name) => Object.hasOwn(properties, name) && room.members-- > 0);
+    return Object.fromEntries(members.map((name) => [name, blank(properties[name], root, room, depth + 1)]));
   }
   return type === "array" ? [] : type === "string" ? "" : null;
 }

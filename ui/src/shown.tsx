@@ -1,5 +1,6 @@
 // Values of agents as a person may trust to see them: characters that hide or turn text around are shown by name.
 
+import type { ComponentChildren } from "preact";
 import { useState } from "preact/hooks";
 import { isObject, RawNumber, write, type Json, type JsonObject } from "./json";
 
@@ -27,17 +28,23 @@ function Edge({ text }: { text: string }) {
 
 /** A text as it is, with its invisible characters made visible. */
 export function Plain({ text, odd = ODD }: { text: string; odd?: RegExp }) {
-  const all = [...text.matchAll(odd)];
-  if (all.length === 0) return <>{text}</>;
-  const out = [];
+  const parts = split(text, odd);
+  if (parts.length === 1 && typeof parts[0] === "string") return <>{text}</>;
+  return <>{parts.map((part) => (typeof part === "string" ? part : <span class="odd" title="A character that cannot be seen">{marked(part)}</span>))}</>;
+}
+
+/** The same one many times in a row is one mark: thousands of them would keep the page busy, and say no more. */
+interface Mark {
+  code: number;
+  count: number;
+}
+
+const marked = ({ code, count }: Mark): string => `${name(code)}${count > 1 ? ` × ${count}` : ""}`;
+
+function split(text: string, odd: RegExp): (string | Mark)[] {
+  const out: (string | Mark)[] = [];
   let from = 0;
-  // The same one many times in a row is one mark: thousands of them would keep the page busy, and say no more.
-  let run = { code: 0, count: 0 };
-  const mark = (): void => {
-    if (run.count > 0) out.push(<span class="odd" title="A character that cannot be seen">{name(run.code)}{run.count > 1 && ` × ${run.count}`}</span>);
-    run = { code: 0, count: 0 };
-  };
-  for (const found of all) {
+  for (const found of text.matchAll(odd)) {
     const code = found[0].codePointAt(0) ?? 0;
     // In prose a joiner between two emoji is how families are written, and a heart is a heart in colour. In a value it is
     // a character like any other: two names that look alike are two.
@@ -45,15 +52,21 @@ export function Plain({ text, odd = ODD }: { text: string; odd?: RegExp }) {
     const after = text.slice(found.index + 1, found.index + 3);
     if (odd === ODD && code === 0x200d && /\p{Extended_Pictographic}\ufe0f?$/u.test(before) && /^\p{Extended_Pictographic}/u.test(after)) continue;
     if (odd === ODD && code === 0xfe0f && /\p{Extended_Pictographic}$/u.test(before)) continue;
-    if (code !== run.code || found.index !== from) {
-      mark();
-      out.push(text.slice(from, found.index));
+    const last = out.at(-1);
+    if (found.index === from && typeof last === "object" && last.code === code) last.count++;
+    else {
+      if (found.index > from) out.push(text.slice(from, found.index));
+      out.push({ code, count: 1 });
     }
-    run = { code, count: run.count + 1 };
     from = found.index + found[0].length;
   }
-  mark();
-  return <>{[...out, text.slice(from)]}</>;
+  if (from < text.length || out.length === 0) out.push(text.slice(from));
+  return out;
+}
+
+/** The same as a text, for places that take no elements. */
+export function named(text: string): string {
+  return split(text, ODD).map((part) => (typeof part === "string" ? part : `[${marked(part)}]`)).join("");
 }
 
 /** Of what is no name but only says so, each part would be an element of the page. */
@@ -121,19 +134,28 @@ function More({ items, show }: { items: Json[]; show: (item: Json) => preact.JSX
 /** The members of an object, one a row. */
 export function Members({ value, depth = 0, without = [] }: { value: JsonObject; depth?: number; without?: string[] }) {
   const members = Object.entries(value).filter(([name]) => !without.includes(name));
+  const [all, setAll] = useState(false);
+  const isLong = members.length > MOST_ROWS && !all;
   if (members.length === 0) return <p class="muted">Nothing more.</p>;
   return (
     <table class={depth === 0 ? "members" : "members inner"}>
       <tbody>
-        {members.map(([name, one]) => (
+        {(isLong ? members.slice(0, MOST_ROWS) : members).map(([name, one]) => (
           <tr key={name}>
             <th scope="row"><Exact text={name} /></th>
             <td><Value value={one} depth={depth + 1} /></td>
           </tr>
         ))}
+        {isLong && <tr><td colSpan={2}><button type="button" class="link" onClick={() => setAll(true)}>Show all {members.length.toLocaleString()}</button></td></tr>}
       </tbody>
     </table>
   );
+}
+
+/** More for whoever asks: drawn once it is opened. */
+export function Folded({ title, children }: { title: string; children: ComponentChildren }) {
+  const [isOpen, setOpen] = useState(false);
+  return <details onToggle={(event) => setOpen(event.currentTarget.open)}><summary>{title}</summary>{isOpen && children}</details>;
 }
 
 /** JSON as it is. */

@@ -45,6 +45,29 @@ def test_what_somebody_else_has_claimed_waits_until_they_let_go(inbox: Inbox) ->
     expect(inbox.answer).not_to_contain_text("Bob")
 
 
+def test_a_claim_is_made_anew_as_long_as_somebody_works_on_it(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    inbox.page.evaluate("localStorage.setItem('hitl-name', 'Ada')")
+    _, [asked] = inbox.asked(REFUND)
+    itself = f"/interrupts/{asked['interrupt_id']}"
+    until = inbox.api.post(f"{itself}/claim", {"as": "Ada", "seconds": 60}).json()["claimed_until"]
+    inbox.show("refund")
+    expect(inbox.answer).to_contain_text("You work on this until")
+    inbox.press("e")
+    inbox.until(lambda: inbox.api.get(itself).json()["claimed_until"] > until)
+
+
+def test_who_has_stopped_is_told_that_a_claim_has_ended(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    inbox.page.evaluate("localStorage.setItem('hitl-name', 'Ada')")
+    _, [asked] = inbox.asked(REFUND)
+    inbox.show("refund")
+    expect(inbox.answer.get_by_role("button", name="Claim")).to_be_visible()
+    claimed = inbox.api.post(f"/interrupts/{asked['interrupt_id']}/claim", {"as": "Ada", "seconds": 2})
+    assert claimed.status_code == 200, claimed.text
+    expect(inbox.page.locator(".toast")).to_contain_text("Your claim of refund has ended")
+
+
 def test_a_reply_that_is_older_than_what_was_heard_meanwhile_is_asked_for_again(open_inbox: Open) -> None:
     inbox = open_inbox()
     _, [asked] = inbox.asked(REFUND)

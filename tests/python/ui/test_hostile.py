@@ -149,6 +149,29 @@ def test_characters_that_hide_or_turn_text_are_shown_by_name(open_inbox: Open) -
     assert not any(character in shown for character in "\u202e\u202c\u200b\u0007")
 
 
+def test_so_they_are_in_the_form_of_an_answer(open_inbox: Open) -> None:
+    inbox = open_inbox(expected=("422",))
+    turned, marked = "pay \u202e bob", "pay U+202E bob"
+    described = {"description": turned}
+    properties: dict[str, Any] = {
+        turned: {"type": "string", **described, "not": {"const": ""}},
+        "few": {"enum": [turned], **described},
+        "many": {"enum": [turned, *range(8)]},
+        "list": {"type": "array", "items": {"type": "string"}, **described},
+        "object": {"type": "object", "properties": {}, **described},
+    }
+    schema = {"type": "object", "properties": properties}
+    payload = {"type": turned, "tool_name": turned}
+    inbox.asked(call("ask_anything", payload=payload, message="Which?", schema=schema))
+    inbox.show("Which?")
+    inbox.click("Filter")
+    expect(inbox.page.get_by_label("Type")).to_contain_text("pay [U+202E] bob")
+    form = inbox.answer.locator("form")
+    expect(form).to_contain_text(marked)
+    expect(form.get_by_label("many")).to_contain_text("pay [U+202E] bob")
+    assert "\u202e" not in inbox.page.locator("body").inner_text()
+
+
 UNSEEN = "\ufe0f\u180f\u2800\ufff0\U0001bca0\U0001d173\U000e0400\U000f0000\U00100000\u3164\u115f\u034f\U000e0100"
 
 
@@ -239,6 +262,31 @@ def test_a_pattern_that_a_browser_would_try_for_hours_is_tried_by_the_server(ope
     inbox.click("Answer", inbox.answer)
     inbox.send()
     assert inbox.resolved(asked["interrupt_id"]) == {"code": "aaa"}
+
+
+ITSELF = {"$ref": "#"}
+ALIKE: dict[str, Any] = {"$defs": {"part": {"anyOf": [
+    {"type": "object", "properties": {"in": {"$ref": "#/$defs/part"}}, "required": ["in"]} for _ in range(4)
+]}}, "$ref": "#/$defs/part"}  # fmt: skip
+NESTED: dict[str, Any] = {"in": 1}
+for _ in range(18):
+    NESTED = {"in": NESTED}
+ENDLESS: list[dict[str, Any]] = [
+    {"type": "object", "properties": {f"m{at}": ITSELF for at in range(12)}, "required": [f"m{at}" for at in range(12)]},
+    {"type": "object", "properties": {f"m{at}": ITSELF for at in range(8)}},
+    {"type": "object", "properties": {"in": ALIKE}, "$defs": ALIKE["$defs"], "default": {"in": NESTED}},
+]
+
+
+@pytest.mark.parametrize("schema", ENDLESS, ids=["asks for itself", "may have itself", "choices in choices"])
+def test_no_schema_keeps_the_page_busy(open_inbox: Open, schema: dict[str, Any]) -> None:
+    inbox = open_inbox()
+    inbox.asked(call("ask_anything", payload={"type": "tree"}, message="Which tree?", schema=schema))
+    inbox.show("Which tree?")
+    expect(inbox.answer.get_by_role("button", name="Answer", exact=True)).to_be_visible()
+    assert inbox.answer.locator("button, input, textarea").count() < 2_000
+    inbox.click("JSON", inbox.answer)
+    expect(inbox.page.get_by_label("Answer (JSON)")).to_be_visible()
 
 
 def test_what_cannot_be_shown_is_shown_as_json_and_the_rest_goes_on(open_inbox: Open) -> None:

@@ -171,3 +171,25 @@ def test_the_focus_can_be_seen_and_reaches_an_answer_without_a_mouse(inbox: Inbo
         raise AssertionError("Tab never reached the button")
     inbox.press("Enter")
     expect(inbox.undo).to_contain_text("Approved refund")
+
+
+def test_letters_can_be_turned_off(inbox: Inbox) -> None:
+    inbox.press("j")
+    expect(inbox.request).to_contain_text("reason 3")
+    inbox.press("?")
+    dialog = inbox.page.get_by_role("dialog", name="Keys")
+    dialog.get_by_label("Single letters are keys of this page").uncheck()
+    inbox.click("Close", dialog)
+    for _ in range(2):
+        expect(inbox.answer.get_by_role("button", name="Approve", exact=True)).to_be_visible()
+        inbox.press("a", "r", "j")
+        expect(inbox.request).to_contain_text("reason 3")
+        expect(inbox.undo).to_have_count(0)
+        inbox.page.reload()
+    inbox.press("Escape")
+    expect(inbox.request).to_contain_text("3 requests need you.")
+    inbox.click("Keys")
+    dialog.get_by_label("Single letters are keys of this page").check()
+    inbox.click("Close", dialog)
+    inbox.press("j")
+    expect(inbox.request).to_contain_text("reason 3")

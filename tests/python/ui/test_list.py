@@ -76,6 +76,34 @@ def test_filters_and_search_narrow_the_list(inbox: Inbox) -> None:
     expect(inbox.rows).to_have_count(4)
 
 
+def test_the_space_before_a_pause_is_no_part_of_a_search_and_stays(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    inbox.asked(REFUND)
+    search = inbox.page.get_by_label("Search requests")
+    search.focus()
+    with inbox.page.expect_response("**/interrupts?q=late&*"):
+        inbox.page.keyboard.type("late ")
+    expect(inbox.rows).to_have_count(1)
+    inbox.page.keyboard.type("x")
+    expect(inbox.rows).to_have_count(0)
+    expect(search).to_have_value("late x")
+
+
+def test_what_comes_above_moves_no_row_that_is_in_sight(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    inbox.asked(*(call("refund", order=order, cents=order, reason="one of many") for order in range(40)))
+    inbox.page.reload()
+    inbox.is_live()
+    rows = inbox.page.locator(".rows")
+    rows.evaluate("list => { list.scrollTop = 1000 }")
+    row = inbox.row("order: 20")
+    before = row.bounding_box()
+    inbox.asked(call("refund", order=99, cents=1, reason="new"))
+    expect(inbox.page.get_by_role("link", name="Needs you 41", exact=True)).to_be_visible()
+    assert row.bounding_box() == before
+    assert rows.evaluate("list => list.scrollTop") == 1072
+
+
 def test_a_long_list_is_loaded_while_one_scrolls_and_never_drawn_in_full(open_inbox: Open) -> None:
     inbox = open_inbox()
     session_id = inbox.api.create()

@@ -147,6 +147,39 @@ def test_what_came_of_a_step_is_asked_in_words(open_inbox: Open) -> None:
     assert inbox.resolved(asked["interrupt_id"]) == {"outcome": "failed", "message": "The bank refused it"}
 
 
+def test_an_object_that_may_be_absent_can_be_added_and_taken_away(inbox: Inbox) -> None:
+    city = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    nullable = {"anyOf": [city, {"type": "null"}], "default": None}
+    _, [asked] = inbox.asked(ask({"type": "object", "properties": {"to": city, "back": nullable, "by": nullable}}))
+    inbox.show("How is it?")
+    expect(inbox.answer.get_by_label("city")).to_have_count(0)
+    inbox.click("+ Add to", inbox.answer)
+    inbox.answer.get_by_label("city").fill("Bonn")
+    inbox.click("Remove to", inbox.answer)
+    expect(inbox.answer.get_by_label("city")).to_have_count(0)
+    inbox.click("+ Add back", inbox.answer)
+    inbox.answer.get_by_label("city").fill("Ghent")
+    by = inbox.answer.get_by_role("group", name="by")
+    inbox.click("Nothing", by)
+    expect(by).to_contain_text("Nothing.")
+    inbox.click("Answer", inbox.answer)
+    inbox.send()
+    assert inbox.resolved(asked["interrupt_id"]) == {"back": {"city": "Ghent"}, "by": None}
+
+
+BORROWED = {"type": "user_input", "questions": [{"question": "Which?", "options": [{"label": "One"}], "extra": 1}]}
+
+
+def test_questions_that_the_server_does_not_know_as_such_are_answered_by_their_schema(inbox: Inbox) -> None:
+    session_id, [asked] = inbox.asked(call("ask_anything", payload=BORROWED, schema={"type": "integer"}))
+    inbox.show("Which?")
+    expect(inbox.what_is_asked).to_contain_text("One")
+    inbox.answer.get_by_role("textbox").fill("1")
+    inbox.click("Answer", inbox.answer)
+    inbox.settled(session_id)
+    assert inbox.resolved(asked["interrupt_id"]) == 1
+
+
 NAMELESS = [
     ({"type": "tool_approval", "tool_name": "shell", "tool_args": "rm -rf /"}, "shell", ["rm -rf /"]),
     ({"type": "tool_approval", "name": "wire", "args": {"cents": 4000}}, "tool approval", ["wire", "4000"]),

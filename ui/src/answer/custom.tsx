@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { title } from "../format";
 import { equal, isObject, parse, write, type Json } from "../json";
 import { blank, check, resolve } from "../schema";
+import { Plain } from "../shown";
 import { useStore } from "../store";
 import type { Interrupt } from "../types";
 import { Broken, Field, JsonField, TypedIn, useBrokenFields, useTypedIn } from "./form";
@@ -69,7 +70,7 @@ export function Custom({ record, give, draft, setDraft, refused }: AnswerProps) 
         {as === "form" && schema !== null && (
           <Field schema={schema} root={schema} value={value} onChange={take} wrong={shown} path={simple ? ["answer"] : []} label="Answer" required />
         )}
-        {as === "form" && simple && <p class="wrong" role="status">{shown.map((one) => one.text).join("; ")}</p>}
+        {as === "form" && simple && <p class="wrong" role="status"><Plain text={shown.map((one) => one.text).join("; ")} /></p>}
         {as === "json" && <JsonField value={value} onChange={take} wrong={shown} path={[]} label="Answer" required />}
         {as === "text" && (
           <div class="field">

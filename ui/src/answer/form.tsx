@@ -5,6 +5,7 @@ import { useContext, useEffect, useId, useLayoutEffect, useMemo, useRef, useStat
 import { equal, isObject, parse, RawNumber, write, type Json, type JsonObject } from "../json";
 import type { Draft, Typed } from "./drafts";
 import { blank, resolve, typesOf, type Wrong } from "../schema";
+import { named, Plain } from "../shown";
 
 export type Path = (string | number)[];
 
@@ -91,7 +92,7 @@ const same = (one: Path, other: Path): boolean => one.length === other.length &&
 
 function Errors({ id, wrong, path }: { id: string; wrong: Wrong[]; path: Path }) {
   const own = wrong.filter((one) => same(one.path, path));
-  return <p class="wrong" id={id}>{own.map((one) => one.text).join("; ")}</p>;
+  return <p class="wrong" id={id}><Plain text={own.map((one) => one.text).join("; ")} /></p>;
 }
 
 /** A schema of one type, or of one type and null. */
@@ -144,8 +145,8 @@ function Label({ for: target, label, required, it }: { for: string; label: strin
   const about = typeof it["description"] === "string" ? it["description"] : null;
   return (
     <>
-      <label for={target}>{label}{!required && <span class="muted"> optional</span>}</label>
-      {about !== null && <p class="about" id={`${target}-about`}>{about}</p>}
+      <label for={target}><Plain text={label} />{!required && <span class="muted"> optional</span>}</label>
+      {about !== null && <p class="about" id={`${target}-about`}><Plain text={about} /></p>}
     </>
   );
 }
@@ -226,7 +227,7 @@ function Choice({ it, value, onChange, wrong, path, label, required, nullable, o
         <select id={id} value={String(index)} {...describe(id, it)} {...isWrong(wrong, path)}
           onChange={(event) => onChange(all[Number(event.currentTarget.value)])}>
           <option value="-1">{required ? "Choose…" : "None"}</option>
-          {all.map((option, number) => <option value={String(number)}>{nameOf(option)}</option>)}
+          {all.map((option, number) => <option value={String(number)}>{named(nameOf(option))}</option>)}
         </select>
         <Errors id={`${id}-wrong`} wrong={wrong} path={path} />
       </div>
@@ -234,13 +235,13 @@ function Choice({ it, value, onChange, wrong, path, label, required, nullable, o
   }
   return (
     <fieldset class="field choice" aria-describedby={`${id}-wrong`}>
-      <legend>{label}{!required && <span class="muted"> optional</span>}</legend>
-      {about !== null && <p class="about">{about}</p>}
+      <legend><Plain text={label} />{!required && <span class="muted"> optional</span>}</legend>
+      {about !== null && <p class="about"><Plain text={about} /></p>}
       <div class="chips">
         {all.map((option) => (
           <label class="chip">
             <input type="radio" name={id} checked={value !== undefined && equal(option, value)} onChange={() => onChange(option)} />
-            <span>{nameOf(option)}</span>
+            <span><Plain text={nameOf(option)} /></span>
           </label>
         ))}
         {!required && value !== undefined && <button type="button" class="link" onClick={() => onChange(undefined)}>Leave out</button>}
@@ -254,8 +255,8 @@ function Group({ label, it, required, id, wrong, path, children }: { label: stri
   if (path.length === 0) return <>{children}<Errors id={`${id}-wrong`} wrong={wrong} path={path} /></>;
   return (
     <fieldset class="field group">
-      <legend>{label}{!required && <span class="muted"> optional</span>}</legend>
-      {typeof it["description"] === "string" && <p class="about">{it["description"]}</p>}
+      <legend><Plain text={label} />{!required && <span class="muted"> optional</span>}</legend>
+      {typeof it["description"] === "string" && <p class="about"><Plain text={it["description"]} /></p>}
       {children}
       <Errors id={`${id}-wrong`} wrong={wrong} path={path} />
     </fieldset>
@@ -278,16 +279,17 @@ function ListField(props: InnerProps) {
         <div class="entry" key={keys.at(index)}>
           <Field schema={it["items"]} root={root} value={one} wrong={wrong} path={[...path, index]} label={`${label} ${index + 1}`} required depth={depth + 1}
             onChange={(changed) => put(index, changed)} />
-          <button type="button" class="quiet" aria-label={`Remove ${label} ${index + 1}`} onClick={() => remove(index)}>✕</button>
+          <button type="button" class="quiet" aria-label={`Remove ${named(label)} ${index + 1}`} onClick={() => remove(index)}>✕</button>
         </div>
       ))}
-      <button type="button" class="quiet add" onClick={() => onChange([...list, blank(it["items"], root)])}>+ Add to {label}</button>
+      <button type="button" class="quiet add" onClick={() => onChange([...list, blank(it["items"], root)])}>+ Add to <Plain text={label} /></button>
     </Group>
   );
 }
 
 function ObjectField(props: InnerProps) {
-  const { it, root, value, onChange, wrong, path, label, required, depth = 0 } = props;
+  const { it, root, value, onChange, wrong, path, label, required, nullable, depth = 0 } = props;
+  const shownName = <Plain text={label} />;
   const id = useId();
   const members = isObject(value) ? value : {};
   const properties = isObject(it["properties"]) ? it["properties"] : {};
@@ -298,12 +300,36 @@ function ObjectField(props: InnerProps) {
     // In its old place, so that nothing moves about in the diff.
     onChange(one === undefined ? rest : Object.hasOwn(members, name) ? { ...members, [name]: one } : { ...rest, [name]: one });
   };
+  // Where it is absent by itself, somebody who adds it wants more than that.
+  const begin = (): Json => {
+    const { default: given, ...rest } = it;
+    return blank(isObject(given) ? it : rest, root);
+  };
+  // Not as its fields: one may have members of its own kind without end, and nobody could leave it out.
+  if (path.length > 0 && !isObject(value)) {
+    return (
+      <Group {...{ label, it, required, id, wrong, path }}>
+        {value === null && nullable && <p class="muted">Nothing.</p>}
+        <div class="buttons small">
+          <button type="button" class="quiet add" onClick={() => onChange(begin())}>+ Add {shownName}</button>
+          {nullable && value !== null && <button type="button" class="link" onClick={() => onChange(null)}>Nothing</button>}
+          {!required && value !== undefined && <button type="button" class="link" onClick={() => onChange(undefined)}>Leave out</button>}
+        </div>
+      </Group>
+    );
+  }
   return (
     <Group {...{ label, it, required, id, wrong, path }}>
       {[...Object.keys(properties), ...others].map((name) => (
         <Field key={name} schema={Object.hasOwn(properties, name) ? properties[name] : it["additionalProperties"]} root={root} value={Object.hasOwn(members, name) ? members[name] : undefined}
           wrong={wrong} path={[...path, name]} label={name} required={needed.includes(name)} depth={depth + 1} onChange={(one) => put(name, one)} />
       ))}
+      {path.length > 0 && (nullable || !required) && (
+        <div class="buttons small">
+          {!required && <button type="button" class="quiet" onClick={() => onChange(undefined)}>Remove {shownName}</button>}
+          {nullable && <button type="button" class="link" onClick={() => onChange(null)}>Nothing</button>}
+        </div>
+      )}
     </Group>
   );
 }
@@ -340,11 +366,11 @@ function MapField(props: InnerProps) {
           </div>
           <Field schema={it["additionalProperties"]} root={root} value={one} wrong={wrong} path={[...path, name]} label={`Value ${index + 1}`} required depth={depth + 1}
             onChange={(changed) => take(rows.map((row, at) => (at === index ? [row[0], changed ?? null] : row)))} />
-          <button type="button" class="quiet" aria-label={`Remove ${name}`} onClick={() => { keys.remove(index); take(rows.filter((_, at) => at !== index)); }}>✕</button>
+          <button type="button" class="quiet" aria-label={`Remove ${named(name)}`} onClick={() => { keys.remove(index); take(rows.filter((_, at) => at !== index)); }}>✕</button>
         </div>
       ))}
       {twice && <p class="wrong">The same name stands twice.</p>}
-      <button type="button" class="quiet add" onClick={() => take([...rows, ["", blank(it["additionalProperties"], root)]])}>+ Add to {label}</button>
+      <button type="button" class="quiet add" onClick={() => take([...rows, ["", blank(it["additionalProperties"], root)]])}>+ Add to <Plain text={label} /></button>
     </Group>
   );
 }
@@ -384,7 +410,7 @@ export function JsonField(props: Pick<FieldProps, "value" | "onChange" | "wrong"
       <textarea id={id} class="json" rows={Math.min(14, Math.max(3, text.split("\n").length))} value={text} spellcheck={false}
         {...describe(id, it)} {...(broken === null ? isWrong(wrong, path) : { "aria-invalid": "true" as const })}
         onInput={(event) => take(event.currentTarget.value)} />
-      {broken === null ? <Errors id={`${id}-wrong`} wrong={wrong} path={path} /> : <p class="wrong" id={`${id}-wrong`}>This is no JSON yet: {broken}</p>}
+      {broken === null ? <Errors id={`${id}-wrong`} wrong={wrong} path={path} /> : <p class="wrong" id={`${id}-wrong`}>This is no JSON yet: <Plain text={broken} /></p>}
     </div>
   );
 }

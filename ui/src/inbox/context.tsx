@@ -14,7 +14,9 @@ import * as store from "../store";
 import type { Interrupt, Message, TitledSession } from "../types";
 
 const RECENT = 8;
-const EARLIER = "6";
+/** Of one agent the tool of that name may be from several servers. */
+const ASKED = "50";
+const EARLIER = 5;
 const PAUSE = 150;
 
 interface Conversation {
@@ -91,12 +93,13 @@ export function Context({ record, conversation: { messages, problem, retry } }: 
   const tool = toolName(record);
   useEffect(() => {
     let here = true;
-    const like = tool === null ? { type: record.type } : { type: record.type, tool };
+    if (tool === null) return;
+    const like = { type: record.type, tool, agent: record.agent ?? undefined };
     const look = (): void =>
-      void api.interrupts({ ...like, status: "resolved", limit: EARLIER }).then(
+      void api.interrupts({ ...like, status: "resolved", limit: ASKED }).then(
         (page) => {
           if (!here) return;
-          setEarlier(page.items.filter((one) => one.interrupt_id !== record.interrupt_id));
+          setEarlier(page.items.filter((one) => one.interrupt_id !== record.interrupt_id && one.agent === record.agent && one.tool_source === record.tool_source).slice(0, EARLIER));
           setFailed(null);
         },
         (error: unknown) => here && setFailed(error instanceof Error ? error.message : String(error)),
@@ -117,7 +120,7 @@ export function Context({ record, conversation: { messages, problem, retry } }: 
       </section>
       {tool !== null && (
         <section aria-label="Earlier decisions">
-          <h2>Earlier decisions about <code><Name text={tool} /></code></h2>
+          <h2>Earlier decisions about <code><Name text={tool} /></code>{record.tool_source !== undefined && <> from <Plain text={record.tool_source} /></>}{record.agent !== null && <> by <Plain text={record.agent} /></>}</h2>
           {failed !== null ? <Unavailable text={failed} onRetry={() => setRound(round + 1)} /> : earlier === null ? <p class="muted">Loading…</p> : earlier.length === 0 ? <p class="muted">None yet.</p> : <Earlier list={earlier} />}
         </section>
       )}

@@ -17,7 +17,7 @@ import { resultOf } from "../sessions/turn";
 import { onSession } from "../live";
 import { Guard } from "../shell/guard";
 import { Loading, Unavailable } from "../shell/loading";
-import { Members, Name, Plain, Source, Text, Value } from "../shown";
+import { Folded, Members, Name, Plain, Source, Text, Value } from "../shown";
 import { useStore } from "../store";
 import type { Interrupt, Message } from "../types";
 import { Context, useConversation } from "./context";
@@ -112,7 +112,7 @@ function Asked({ record }: { record: Interrupt }) {
   return (
     <section class="asked" aria-label="What is asked">
       {more && <Members value={record.payload} without={above} />}
-      {record.metadata !== null && <details><summary>Metadata</summary><Members value={record.metadata} /></details>}
+      {record.metadata !== null && <Folded title="Metadata"><Members value={record.metadata} /></Folded>}
     </section>
   );
 }
@@ -133,8 +133,8 @@ function Args({ record }: { record: Interrupt }) {
         </div>
       </div>
       <Arguments record={record} view={view} />
-      {argsOf(record) !== undefined && Object.keys(others).length > 0 && <details><summary>More about the call</summary><Members value={others} /></details>}
-      {record.metadata !== null && <details><summary>Metadata</summary><Members value={record.metadata} /></details>}
+      {argsOf(record) !== undefined && Object.keys(others).length > 0 && <Folded title="More about the call"><Members value={others} /></Folded>}
+      {record.metadata !== null && <Folded title="Metadata"><Members value={record.metadata} /></Folded>}
       {record.args_digest !== null && <p class="digest">For exactly these arguments: <Plain text={record.args_digest} /></p>}
     </section>
   );

@@ -6,6 +6,7 @@ import type { Box } from "../router";
 import * as store from "../store";
 import { useStore, type Outcome } from "../store";
 import { setFilters } from "./lists";
+import { named } from "../shown";
 import { kindOf } from "./row";
 
 const PAUSE = 250;
@@ -16,7 +17,8 @@ export function FilterBar({ box, outcome, onOutcome }: { box: Box; outcome: Outc
   const [text, setText] = useState(filters.q);
   const [open, setOpen] = useState(false);
   const timer = useRef(0);
-  useEffect(() => setText(filters.q), [filters.q]);
+  // What is typed goes on while it is searched for: the space before a pause is no part of it, and stays.
+  useEffect(() => setText((now) => (now.trim() === filters.q ? now : filters.q)), [filters.q]);
   const known = useMemo(() => {
     const found = { type: new Set<string>(), tool: new Set<string>(), agent: new Set<string>() };
     for (const record of records.values()) {
@@ -36,7 +38,7 @@ export function FilterBar({ box, outcome, onOutcome }: { box: Box; outcome: Outc
   return (
     <div class="filters" role="search">
       <div class="find">
-        <input id="search" type="search" placeholder="Search" aria-label="Search requests" value={text} onInput={(event) => search(event.currentTarget.value)} />
+        <input id="search" type="search" placeholder="Search" aria-label="Search requests" maxLength={200} value={text} onInput={(event) => search(event.currentTarget.value)} />
         {box === "done" && (
           <select aria-label="Outcome" value={outcome} onChange={(event) => onOutcome(event.currentTarget.value as Outcome)}>
             <option value="resolved">Answered</option>
@@ -64,7 +66,7 @@ function Pick({ label, value, all, onPick, name = (it) => it }: { label: string;
   return (
     <select aria-label={label} value={value} onChange={(event) => onPick(event.currentTarget.value)}>
       <option value="">{label}: any</option>
-      {options.map((option) => <option value={option}>{name(option)}</option>)}
+      {options.map((option) => <option value={option}>{named(name(option))}</option>)}
     </select>
   );
 }

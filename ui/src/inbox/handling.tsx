@@ -1,11 +1,11 @@
 // To work on a request alone, or later: neither is an answer.
 
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { api, Problem } from "../api";
 import { useNow } from "../clock";
-import { clock, left } from "../format";
+import { clock, left, title } from "../format";
 import { useKeys } from "../keys";
-import { failed } from "../shell/notices";
+import { failed, notify } from "../shell/notices";
 import { Plain } from "../shown";
 import { useStore } from "../store";
 import type { Interrupt } from "../types";
@@ -19,6 +19,38 @@ const spans: [string, number][] = [
   ["1 day", 86_400],
   ["1 week", 604_800],
 ];
+
+/** Milliseconds before its end in which a claim is made anew, and since the last key or click that ask for it. */
+const SOON = 90_000;
+const IN_USE = 180_000;
+
+/** Whoever still works on what they have claimed goes on to have it; whoever has stopped is told that it ended. */
+function useClaim(record: Interrupt, isMine: boolean, now: number, claim: () => void): void {
+  const used = useRef(-Infinity);
+  const anew = useRef<string | null>(null);
+  const had = useRef(false);
+  useEffect(() => {
+    const use = (): void => void (used.current = Date.now());
+    const kinds = ["keydown", "pointerdown"] as const;
+    for (const kind of kinds) addEventListener(kind, use, true);
+    return () => {
+      for (const kind of kinds) removeEventListener(kind, use, true);
+    };
+  }, []);
+  const until = record.claimed_until ?? null;
+  useEffect(() => {
+    if (isMine && until !== null) {
+      if (Date.parse(until) - now > SOON || now - used.current > IN_USE || anew.current === until) return;
+      anew.current = until;
+      claim();
+    } else if (had.current && record.status === "pending" && until !== null && Date.parse(until) <= now) {
+      notify(`Your claim of ${title(record)} has ended: others can answer it.`);
+    }
+  }, [now, isMine, until]);
+  useEffect(() => {
+    had.current = isMine;
+  }, [isMine]);
+}
 
 export function Handling({ record }: { record: Interrupt }) {
   const me = useStore((state) => state.me);
@@ -42,6 +74,7 @@ export function Handling({ record }: { record: Interrupt }) {
     else if (ownName() === null) setNaming(true);
     else run(api.claim(id, ownName()));
   };
+  useClaim(record, isClaimed && !other, now, claim);
   // Whoever cannot answer it keeps nobody who can from it.
   const mayHold = whyNot(record, me) === null;
   const toggle = (): void => (isClaimed && !other ? run(api.release(id, me?.authentication ? null : ownName())) : claim());

@@ -1,6 +1,7 @@
 // The keys of the page.
 
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useLayoutEffect, useRef, useState } from "preact/hooks";
+import { keysAreOn, turnKeys } from "../keys";
 import * as store from "../store";
 
 const keys: [string, string][] = [
@@ -23,6 +24,11 @@ const keys: [string, string][] = [
 export function Help() {
   const dialog = useRef<HTMLDialogElement>(null);
   useLayoutEffect(() => dialog.current?.showModal(), []);
+  const [on, setOn] = useState(keysAreOn);
+  const turn = (wanted: boolean): void => {
+    turnKeys(wanted);
+    setOn(wanted);
+  };
   return (
     <dialog ref={dialog} onClose={() => store.set({ help: false })} aria-labelledby="help-title">
       <h2 id="help-title">Keys</h2>
@@ -34,6 +40,10 @@ export function Help() {
           </div>
         ))}
       </dl>
+      <label class="always">
+        <input type="checkbox" checked={on} onChange={(event) => turn(event.currentTarget.checked)} />
+        <span>Single letters are keys of this page<small>Without them everything is done with buttons and Tab. This browser keeps the choice.</small></span>
+      </label>
       <div class="buttons"><button type="button" onClick={() => dialog.current?.close()}>Close</button></div>
     </dialog>
   );

@@ -33,6 +33,23 @@ export function Virtual({ ids, height, current, label, row, more, onEnd, empty, 
       element.removeEventListener("scroll", look);
     };
   }, []);
+  // What comes or goes above must not move what stands under the pointer.
+  const before = useRef<string[]>(ids);
+  useLayoutEffect(() => {
+    const element = box.current;
+    const old = before.current;
+    before.current = ids;
+    if (element === null || old === ids || element.scrollTop === 0) return;
+    const now = new Map(ids.map((id, at) => [id, at]));
+    const top = Math.floor(element.scrollTop / height);
+    // The first in sight that is still there.
+    for (let at = top; at < old.length && at < top + view.height / height; at++) {
+      const moved = now.get(old[at] ?? "");
+      if (moved === undefined) continue;
+      if (moved !== at) element.scrollTop += (moved - at) * height;
+      return;
+    }
+  }, [ids]);
   const index = current === null ? -1 : ids.indexOf(current);
   useLayoutEffect(() => {
     const element = box.current;
