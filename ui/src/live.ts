@@ -97,15 +97,21 @@ function forgetWho(): void {
   if (store.get().me?.authentication !== false) pause();
 }
 
-async function knowAgain(stream: EventSource): Promise<void> {
+let isAsking = false;
+
+/** Also without a stream: some proxies let none through, and until it is known nothing is sent. */
+async function knowAgain(): Promise<void> {
+  if (isAsking || isKnown) return;
+  isAsking = true;
   try {
     if (store.get().routes.size === 0) await learn();
-    else if (!isKnown) await recognize();
+    else await recognize();
   } catch (error) {
     if (error instanceof Problem && error.status === 401) return;
-    failed(error);
-    // Until it is known nothing is sent.
-    window.setTimeout(() => void (source === stream && knowAgain(stream)), AGAIN);
+    if (source?.readyState === EventSource.OPEN) failed(error);
+    window.setTimeout(() => void (source !== null && knowAgain()), AGAIN);
+  } finally {
+    isAsking = false;
   }
 }
 
@@ -137,12 +143,13 @@ function listen(): void {
     // What happened before the stream was open is in the lists.
     void loadPending();
     if (store.get().done.loaded) void loadDone();
-    void knowAgain(stream);
+    void knowAgain();
     for (const listener of sessionListeners) listener("");
   };
   stream.onerror = () => {
     store.set({ connection: "broken" });
     forgetWho();
+    void knowAgain();
     // The browser gives up for good after a refusal: a key that was revoked shows at once, and a server that starts again
     // refuses for a while.
     if (stream.readyState === EventSource.CLOSED) {
@@ -190,6 +197,7 @@ export function listenWhileSeen(): void {
     clearInterval(asleep);
     asleep = 0;
     forgetWho();
+    store.set({ connection: "connecting" });
     listen();
   };
   const sleep = (): void => {

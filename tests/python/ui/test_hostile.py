@@ -272,7 +272,11 @@ NESTED: dict[str, Any] = {"in": 1}
 for _ in range(18):
     NESTED = {"in": NESTED}
 ENDLESS: list[dict[str, Any]] = [
-    {"type": "object", "properties": {f"m{at}": ITSELF for at in range(12)}, "required": [f"m{at}" for at in range(12)]},
+    {
+        "type": "object",
+        "properties": {f"m{at}": ITSELF for at in range(12)},
+        "required": [f"m{at}" for at in range(12)],
+    },
     {"type": "object", "properties": {f"m{at}": ITSELF for at in range(8)}},
     {"type": "object", "properties": {"in": ALIKE}, "$defs": ALIKE["$defs"], "default": {"in": NESTED}},
 ]

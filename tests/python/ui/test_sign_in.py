@@ -230,6 +230,18 @@ def test_an_answer_that_is_held_outlives_the_key_of_who_gave_it(enter: Enter, ma
     assert api.http.delete(f"/keys/{key['key_id']}").status_code == 204
     inbox.page.get_by_label("Key", exact=True).fill(make_key("ada", "read", "answer")["key"])
     inbox.click("Sign in")
-    inbox.send()
+    # What was over meanwhile is sent at once.
+    assert inbox.said(session_id).startswith("refunded")
+    assert inbox.api.interrupt(asked["interrupt_id"])["resolved_by"] == "ada"
+
+
+def test_without_a_stream_answers_are_sent_as_well(enter: Enter, make_key: MakeKey) -> None:
+    inbox = enter(make_key("ada", "read", "answer")["key"], "503", "EventSource")
+    session_id, [asked] = inbox.asked(REFUND)
+    inbox.page.route("**/events", lambda route: route.fulfill(status=503))
+    inbox.page.reload()
+    inbox.show("refund")
+    expect(inbox.page.locator(".connection.broken")).to_be_attached()
+    inbox.click("Approve", inbox.answer)
     assert inbox.said(session_id).startswith("refunded")
     assert inbox.api.interrupt(asked["interrupt_id"])["resolved_by"] == "ada"

@@ -44,7 +44,8 @@ export function keepDraft(id: string, change: Partial<Draft>): void {
 
 /** Whether there is something in it that would have to be written or chosen anew. */
 export function isBegun({ mode, args, reason, response, chosen, other, value, outcome, typed }: Draft): boolean {
-  return [mode, args, reason, response, chosen, other, value, outcome].some((one) => one !== undefined) || (typed?.size ?? 0) > 0;
+  const written = mode === "reject" ? reason : mode === "respond" ? response : undefined;
+  return [args, chosen, other, value, outcome, written].some((one) => one !== undefined && one !== "") || (typed?.size ?? 0) > 0;
 }
 
 /** The draft; the component renders again when it is another one. */

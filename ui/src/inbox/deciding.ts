@@ -27,6 +27,8 @@ interface Waiting extends Holding {
   answers: Answer[];
   label: string;
   timer: number;
+  /** When it is sent by itself. */
+  until: number;
   /** What is still to be sent, once the sending has begun. */
   queue: Answer[];
   /** Of each whose sending has begun, whether the server has taken it, or why it could not even refuse it. */
@@ -49,7 +51,7 @@ export function hold(answers: Answer[], label: string, { detail = null, draft }:
     return false;
   }
   const key = `held-${++count}`;
-  const group: Waiting = { answers, label, draft, timer: 0, queue: [], begun: [], sending: null, isStopped: false };
+  const group: Waiting = { answers, label, draft, timer: 0, until: Date.now() + UNDO_SECONDS * 1000, queue: [], begun: [], sending: null, isStopped: false };
   waiting.set(key, group);
   show(key, ids, { ids, label, detail, until: 0, sending: false, isTrying: false });
   wait(key, group);
@@ -61,11 +63,11 @@ export function hold(answers: Answer[], label: string, { detail = null, draft }:
   return true;
 }
 
-/** From now on; without an end as long as nobody knows whose answers would be sent. */
+/** Without an end as long as nobody knows whose answers would be sent. */
 function wait(key: string, group: Waiting): void {
   clearTimeout(group.timer);
-  if (!isPaused) group.timer = window.setTimeout(() => void sendNow(key), UNDO_SECONDS * 1000);
-  change(key, { until: isPaused ? Infinity : Date.now() + UNDO_SECONDS * 1000 });
+  if (!isPaused) group.timer = window.setTimeout(() => void sendNow(key), Math.max(0, group.until - Date.now()));
+  change(key, { until: isPaused ? Infinity : group.until });
 }
 
 /** Whether another person may have signed in on this browser. */
