@@ -98,6 +98,7 @@ function forgetWho(): void {
 }
 
 let isAsking = false;
+let askAgain = 0;
 
 /** Also without a stream: some proxies let none through, and until it is known nothing is sent. */
 async function knowAgain(): Promise<void> {
@@ -109,7 +110,8 @@ async function knowAgain(): Promise<void> {
   } catch (error) {
     if (error instanceof Problem && error.status === 401) return;
     if (source?.readyState === EventSource.OPEN) failed(error);
-    window.setTimeout(() => void (source !== null && knowAgain()), AGAIN);
+    clearTimeout(askAgain);
+    askAgain = window.setTimeout(() => void (source !== null && knowAgain()), AGAIN);
   } finally {
     isAsking = false;
   }
@@ -149,7 +151,6 @@ function listen(): void {
   stream.onerror = () => {
     store.set({ connection: "broken" });
     forgetWho();
-    void knowAgain();
     // The browser gives up for good after a refusal: a key that was revoked shows at once, and a server that starts again
     // refuses for a while.
     if (stream.readyState === EventSource.CLOSED) {
@@ -205,7 +206,7 @@ export function listenWhileSeen(): void {
     hangUp();
     asleep = window.setInterval(() => void loadPending(), ASKING);
   };
-  document.addEventListener("visibilitychange", () => {
+  const look = (): void => {
     if (document.visibilityState === "hidden") {
       unseen ??= { since: Date.now(), timer: window.setTimeout(sleep, UNSEEN) };
       return;
@@ -215,7 +216,10 @@ export function listenWhileSeen(): void {
     clearTimeout(timer);
     // A machine that slept has no timers meanwhile.
     if (asleep !== 0 || Date.now() - since >= UNSEEN) wake();
-  });
+  };
+  document.addEventListener("visibilitychange", look);
+  // One may be opened out of sight.
+  look();
   addEventListener("online", wake);
   addEventListener("pageshow", (event) => event.persisted && wake());
 }
@@ -227,6 +231,7 @@ async function comeBack(): Promise<void> {
   } catch (error) {
     if (error instanceof Problem && error.status === 401) return;
   }
+  void knowAgain();
   listen();
 }
 

@@ -96,12 +96,13 @@ def test_keys_go_nowhere_that_were_meant_for_a_field_that_is_gone(open_inbox: Op
     inbox.press("j")
     expect(inbox.request).to_contain_text("order1")
     opened = inbox.page.evaluate(
-        """() => {
+        """async () => {
             const field = document.body.appendChild(document.createElement("input"));
             field.focus();
             field.remove();
             for (const key of ["a", "e", "j"]) {
                 document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true, cancelable: true }));
+                await new Promise((resolve) => setTimeout(resolve));
             }
             return document.querySelectorAll(".toast.undo, .editing").length;
         }"""

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.python.ui.conftest import PATIENT
 from tests.python.ui.desk import call
@@ -218,6 +218,29 @@ def test_earlier_decisions_and_the_conversation_are_beside_it(inbox: Inbox) -> N
     expect(earlier).to_contain_text("rejected")
     expect(earlier).to_contain_text("order: 7")
     expect(inbox.request.get_by_role("region", name="Conversation")).to_contain_text("User rejected refund: no")
+
+
+def test_earlier_decisions_are_of_the_same_agent_about_the_tool_from_the_same_server(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    for cents in (1, 2):
+        session_id, [asked] = inbox.asked(call("refund", order=7, cents=cents, reason="r"))
+        inbox.api.resume(session_id, asked["interrupt_id"], {"approved": True})
+        inbox.said(session_id)
+
+    def elsewhere(route: Route) -> None:
+        """The newest is of a server's tool of that name."""
+        response = route.fetch()
+        found = response.json()
+        found[0]["tool_source"] = "mcp:bank"
+        route.fulfill(response=response, json=found)
+
+    inbox.asked(REFUND)
+    inbox.page.route(re.compile(r"/interrupts\?type=tool_approval&tool=refund&agent=support_desk&"), elsewhere)
+    inbox.show("refund")
+    earlier = inbox.request.get_by_role("region", name="Earlier decisions")
+    expect(earlier).to_contain_text("Earlier decisions about refund by support_desk")
+    expect(earlier).to_contain_text("cents: 1")
+    expect(earlier.get_by_role("listitem")).to_have_count(1)
 
 
 def test_of_a_call_that_was_approved_with_changes_what_ran_is_shown(inbox: Inbox) -> None:

@@ -159,6 +159,22 @@ def test_what_is_tried_again_can_be_stopped(open_inbox: Open) -> None:
     assert pending(inbox.api, asked["interrupt_id"])
 
 
+def test_who_closes_a_page_whose_answer_has_to_be_sent_again_is_asked_to_wait(open_inbox: Open) -> None:
+    inbox = open_inbox(expected=("503", "dialog: beforeunload"))
+    _, [asked] = inbox.asked(REFUND)
+    inbox.show("refund")
+    inbox.page.route("**/resume", away)
+    inbox.click("Approve", inbox.answer)
+    inbox.click("Send now", inbox.undo)
+    expect(inbox.undo).to_contain_text("trying again…")
+    with inbox.page.expect_event("dialog") as asked_to_stay:
+        inbox.page.evaluate("() => void setTimeout(() => location.assign('about:blank'))")
+    assert asked_to_stay.value.type == "beforeunload"
+    inbox.page.unroute("**/resume", away)
+    expect(inbox.undo).to_have_count(0)
+    assert inbox.resolved(asked["interrupt_id"]) == {"approved": True}
+
+
 def test_a_page_in_the_background_sends_what_it_holds(inbox: Inbox) -> None:
     session_id, [asked] = inbox.asked(REFUND)
     inbox.show("refund")

@@ -230,7 +230,7 @@ def test_an_answer_that_is_held_outlives_the_key_of_who_gave_it(enter: Enter, ma
     assert api.http.delete(f"/keys/{key['key_id']}").status_code == 204
     inbox.page.get_by_label("Key", exact=True).fill(make_key("ada", "read", "answer")["key"])
     inbox.click("Sign in")
-    # What was over meanwhile is sent at once.
+    inbox.until(lambda: not pending(api, asked["interrupt_id"]))
     assert inbox.said(session_id).startswith("refunded")
     assert inbox.api.interrupt(asked["interrupt_id"])["resolved_by"] == "ada"
 
@@ -243,5 +243,6 @@ def test_without_a_stream_answers_are_sent_as_well(enter: Enter, make_key: MakeK
     inbox.show("refund")
     expect(inbox.page.locator(".connection.broken")).to_be_attached()
     inbox.click("Approve", inbox.answer)
+    inbox.until(lambda: not pending(inbox.api, asked["interrupt_id"]))
     assert inbox.said(session_id).startswith("refunded")
     assert inbox.api.interrupt(asked["interrupt_id"])["resolved_by"] == "ada"

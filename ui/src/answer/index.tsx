@@ -61,7 +61,11 @@ export function Answer({ record, onGiven, keys = true, onLeave }: AnswerOptions)
 }
 
 /** The way that is always there: any JSON, which the server checks. */
-export function AnswerAsJson({ record, onGiven }: { record: Interrupt; onGiven: () => void }) {
+export function AnswerAsJson(props: { record: Interrupt; onGiven: () => void }) {
+  return <AnyJson key={useRounds()} {...props} />;
+}
+
+function AnyJson({ record, onGiven }: { record: Interrupt; onGiven: () => void }) {
   const [value, setValue] = useState<Json | undefined>(undefined);
   const [broken, report] = useBrokenFields();
   const submit = (event: Event): void => {

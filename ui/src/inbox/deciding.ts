@@ -35,6 +35,8 @@ interface Waiting extends Holding {
   begun: Promise<boolean | Problem>[];
   /** The sending, and whether all of it was taken; what was begun cannot be taken back. */
   sending: Promise<boolean> | null;
+  /** How many of them wait to be sent again. */
+  trying: number;
   isStopped: boolean;
 }
 
@@ -51,7 +53,7 @@ export function hold(answers: Answer[], label: string, { detail = null, draft }:
     return false;
   }
   const key = `held-${++count}`;
-  const group: Waiting = { answers, label, draft, timer: 0, until: Date.now() + UNDO_SECONDS * 1000, queue: [], begun: [], sending: null, isStopped: false };
+  const group: Waiting = { answers, label, draft, timer: 0, until: Date.now() + UNDO_SECONDS * 1000, queue: [], begun: [], sending: null, trying: 0, isStopped: false };
   waiting.set(key, group);
   show(key, ids, { ids, label, detail, until: 0, sending: false, isTrying: false });
   wait(key, group);
@@ -196,7 +198,7 @@ async function send(key: string, group: Waiting, answer: Answer): Promise<boolea
   for (let pause = 1; ; ) {
     const reply = await sendOnce(answer);
     if (!(reply instanceof Problem)) return reply;
-    if (reply.status === 401) {
+    if (reply.status === 401 && isPaused) {
       await whenKnown(group);
     } else if (reply.isPassing) {
       const seconds = Math.min(Math.max(1, reply.retryAfter ?? pause), PATIENCE - waited);
@@ -206,9 +208,10 @@ async function send(key: string, group: Waiting, answer: Answer): Promise<boolea
         group.queue.splice(0);
         return reply;
       }
-      change(key, { isTrying: true });
+      change(key, { isTrying: ++group.trying > 0 });
       await sleep(seconds, group);
       await whenKnown(group);
+      change(key, { isTrying: --group.trying > 0 });
       waited += seconds;
       pause *= 2;
     } else return reply;
@@ -282,9 +285,10 @@ export function sendBeforeLeaving(): void {
   // More than browsers take with them: the person is asked to wait, and what there is goes out meanwhile.
   addEventListener("beforeunload", (event) => {
     const rest = [...waiting.values()].flatMap((group) => (group.sending === null ? group.answers : group.queue));
-    if (isPaused && rest.length > 0) {
+    const isTrying = [...waiting.values()].some((group) => group.trying > 0);
+    if (isTrying || (isPaused && rest.length > 0)) {
       event.preventDefault();
-      notify("What you answered is not sent yet: the page does not know whether you are still signed in.", "bad");
+      notify(`What you answered is not taken yet: ${isTrying ? "the server is away, or has much to do" : "the page does not know whether you are still signed in"}.`, "bad");
       return;
     }
     if (!wouldBeLost(rest.map((answer) => answer.value))) return;

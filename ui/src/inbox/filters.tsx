@@ -25,7 +25,8 @@ export function FilterBar({ box, outcome, onOutcome }: { box: Box; outcome: Outc
       found.type.add(record.type);
       const tool = toolName(record);
       if (tool !== null) found.tool.add(tool);
-      if (record.agent !== null) found.agent.add(record.agent);
+      // One that cannot be shown is in the list all the same.
+      if (typeof record.agent === "string") found.agent.add(record.agent);
     }
     return found;
   }, [records]);

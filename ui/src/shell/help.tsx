@@ -44,7 +44,7 @@ export function Help() {
         <input type="checkbox" checked={on} onChange={(event) => turn(event.currentTarget.checked)} />
         <span>Single letters are keys of this page<small>Without them everything is done with buttons and Tab. This browser keeps the choice.</small></span>
       </label>
-      <div class="buttons"><button type="button" onClick={() => dialog.current?.close()}>Close</button></div>
+      <div class="buttons"><button type="button" autoFocus onClick={() => dialog.current?.close()}>Close</button></div>
     </dialog>
   );
 }
