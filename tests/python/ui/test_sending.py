@@ -146,6 +146,23 @@ def test_many_answers_that_a_server_does_not_take_are_told_once_and_selected_aga
     assert {inbox.resolved(one["interrupt_id"])["reason"] for one in asked} == {"sale is over"}
 
 
+def test_of_many_of_which_somebody_else_was_first_with_one_the_page_says_how_many_were_taken(open_inbox: Open) -> None:
+    inbox = open_inbox(expected=("409",))
+    asked = [inbox.asked(call("refund", order=order, cents=order, reason="r")) for order in range(3)]
+    expect(inbox.rows).to_have_count(3)
+    inbox.row("order: 1").get_by_role("checkbox").check()
+    bar = inbox.page.get_by_role("region", name="Selected requests")
+    inbox.click("All like this", bar)
+    inbox.click("Approve", bar)
+    inbox.click("Approve 3", inbox.page.get_by_role("dialog"))
+    session_id, [first] = asked[0]
+    inbox.api.resume(session_id, first["interrupt_id"], {"approved": False})
+    inbox.click("Send now", inbox.undo)
+    notices = inbox.page.locator(".toast.bad")
+    expect(notices.filter(has_text="Yours was not taken.")).to_be_visible()
+    expect(notices.filter(has_text="Approved 3 calls of refund: 2 of 3 taken, 1 not")).to_be_visible()
+
+
 def test_what_is_tried_again_can_be_stopped(open_inbox: Open) -> None:
     inbox = open_inbox(expected=("503",))
     _, [asked] = inbox.asked(REFUND)

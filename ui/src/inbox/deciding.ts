@@ -169,15 +169,16 @@ async function deliver(key: string, group: Waiting): Promise<boolean> {
   const problem = replies.find((one) => one instanceof Problem);
   if (isAll && group.draft !== undefined) forgetDraft(group.draft);
   if (problem instanceof Problem) unsent(group, taken, problem);
+  else if (answers.length > 1 && begun.length === answers.length && !isAll) unsent(group, taken);
   else if (begun.length < answers.length) notify(`${label}: stopped. ${taken} of ${answers.length} were sent.`);
   else if (taken > 0) announce(`${label}: ${answers.length === 1 ? "sent" : `${taken} of ${answers.length} sent`}.`);
   return isAll;
 }
 
 /** Of many that the server did not take one notice, and what is left of them is selected again. */
-function unsent({ answers, label }: Waiting, taken: number, problem: Problem): void {
+function unsent({ answers, label }: Waiting, taken: number, problem?: Problem): void {
   const [first] = answers;
-  if (answers.length === 1 && first !== undefined) {
+  if (answers.length === 1 && first !== undefined && problem !== undefined) {
     const record = store.get().records.get(first.id);
     const what = problem.isUnsure ? "may not have been answered" : "was not answered";
     notify(`${record === undefined ? "The request" : title(record)} ${what}: ${problem.message}`, "bad", { href: toInterrupt(first.id), text: "Show" });
@@ -186,7 +187,7 @@ function unsent({ answers, label }: Waiting, taken: number, problem: Problem): v
   const left = answers.map((answer) => answer.id).filter((id) => store.get().records.get(id)?.status === "pending");
   store.set((state) => ({ selected: new Set([...state.selected, ...left]) }));
   const rest = answers.length - taken;
-  notify(`${label}: ${taken} of ${answers.length} taken, ${rest} not: ${problem.message}${left.length > 0 ? `. ${left.length === 1 ? "It is" : "They are"} selected again.` : ""}`, "bad");
+  notify(`${label}: ${taken} of ${answers.length} taken, ${rest} not${problem === undefined ? "" : `: ${problem.message}`}${left.length > 0 ? `. ${left.length === 1 ? "It is" : "They are"} selected again.` : ""}`, "bad");
 }
 
 /** Seconds for which an answer is sent again that the server did not take up: it may start anew, or have much to do. */
