@@ -8,6 +8,7 @@ has to be waited for, the core writes a byte to a socket when it is there; its t
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import sys
 from collections.abc import Callable
@@ -17,6 +18,7 @@ from typing import Any, Protocol
 from hitl import _core
 from hitl.driver.frames import Frame, encode_body
 from hitl.pythons import require_tested
+from hitl.turn.forked import leave_to_parent
 from hitl.turn.rebound import rebind
 from hitl.turn.resources import END_SECONDS, close_all, has_open
 from hitl.turn.schedule import OUTSIDE, install
@@ -160,10 +162,13 @@ class LoopRuns:
     # -- the end ----------------------------------------------------------------------------------------------------
 
     def _close_with(self, loop: asyncio.AbstractEventLoop) -> None:
-        close = loop.close
+        close, pid = loop.close, os.getpid()
 
         def close_with_runs() -> None:
             if not loop.is_running():
+                if pid != os.getpid():
+                    leave_to_parent(loop)
+                    return
                 if has_open(loop) and not loop.is_closed():
                     loop.run_until_complete(close_all(END_SECONDS))
                 self._close()

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
 import weakref
 from collections.abc import Coroutine
 from typing import Any, TypeVar
+
+from hitl.turn.forked import leave_to_parent
 
 T = TypeVar("T")
 
@@ -18,14 +21,16 @@ class _Runner:
     """One loop per thread, so that clients which an agent keeps open work in the next call too.
 
     Closed when its thread or the program ends: at the program's exit, where code still runs as it should, and not when
-    the interpreter takes its objects apart.
+    the interpreter takes its objects apart. Not in a process that is forked from this one: that forgets the other
+    threads at once, while their loops go on here.
     """
 
     def __init__(self) -> None:
         self.runner = asyncio.Runner()
         self.loop = self.runner.get_loop()
         self.loop.shutdown_default_executor = _leave_executor  # type: ignore[method-assign]  # a runner always waits
-        weakref.finalize(self, _close, self.runner, self.loop)
+        self.pid = os.getpid()
+        weakref.finalize(self, _close, self.runner, self.loop, self.pid)
 
 
 async def _leave_executor(timeout: float | None = None) -> None:
@@ -33,16 +38,18 @@ async def _leave_executor(timeout: float | None = None) -> None:
     interpreter that exits starts none."""
 
 
-def _close(runner: asyncio.Runner, loop: asyncio.AbstractEventLoop) -> None:
+def _close(runner: asyncio.Runner, loop: asyncio.AbstractEventLoop, pid: int) -> None:
+    if pid != os.getpid():
+        leave_to_parent(loop)
     # One that runs is a daemon thread's, which ends with the program wherever it is.
-    if not loop.is_running():
+    elif not loop.is_running():
         runner.close()
 
 
 def blocking_loop() -> asyncio.Runner:
     """The runner of this thread's loop, which stays open between calls."""
     kept: _Runner | None = getattr(_local, "runner", None)
-    if kept is None or kept.loop.is_closed():
+    if kept is None or kept.loop.is_closed() or kept.pid != os.getpid():
         kept = _local.runner = _Runner()
     return kept.runner
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import multiprocessing
 import os
+import subprocess
 import sys
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import hitl
@@ -60,6 +64,71 @@ async def _run_again() -> None:
     await hitl.run(_echo, "in the child")
 
 
+def forks_beside_a_thread(how: str, store: str) -> None:
+    """Use hitl in a thread that then waits for more, as those of a web server do; fork; use it there again."""
+
+    @hitl.resources
+    async def connection() -> AsyncIterator[str]:
+        try:
+            yield "opened"
+        finally:
+            print(f"closed by {'the program' if os.getpid() == owner else 'a child'}", flush=True)
+
+    async def agent(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+        return ChatMessage.assistant_message(content=str(await hitl.step(_opened, connection))), state
+
+    def handle(message: str) -> None:
+        print(hitl.run_sync(agent, message, resources=connection, store=store).output, flush=True)
+
+    owner = os.getpid()
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(handle, "one").result()
+        if how == "multiprocessing":
+            child = multiprocessing.get_context("fork").Process(target=print, args=("child",), kwargs={"flush": True})
+            child.start()
+            child.join()
+        elif how == "subprocess":
+            subprocess.run(["echo", "child"], check=True, preexec_fn=lambda: None)
+        elif (pid := os.fork()) == 0:
+            print("child", flush=True)
+            sys.exit()  # its exit hooks run
+        else:
+            os.waitpid(pid, 0)
+        pool.submit(handle, "two").result()
+
+
+async def _opened(connection: hitl.Resources[str]) -> str:
+    await connection.open()
+    return connection.value
+
+
+def child_exits(store: str) -> None:
+    """Use hitl, fork a child that exits as a program does, and use it again."""
+    print(hitl.run_sync(_threaded, "one", store=store).output, flush=True)
+    if (pid := os.fork()) == 0:
+        sys.exit()
+    os.waitpid(pid, 0)
+    print(hitl.run_sync(_threaded, "two", store=store).output, flush=True)
+
+
+def child_leaves_its_loop(store: str) -> None:
+    """Fork inside of a loop; the child leaves that as an exception does."""
+
+    async def main() -> None:
+        print((await hitl.run(_threaded, "one", store=store)).output, flush=True)
+        if (pid := os.fork()) == 0:
+            sys.exit()
+        os.waitpid(pid, 0)  # noqa: ASYNC222 - nothing else runs here
+        print((await hitl.run(_threaded, "two", store=store)).output, flush=True)
+
+    asyncio.run(main())
+
+
+async def _threaded(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+    await hitl.step(len, "x")  # a plain function: a thread wakes the loop
+    return await _echo(message, state)
+
+
 def pause(folder: str) -> None:
     """The first of three processes: run until somebody is asked."""
     result = hitl.run_sync(Files(Path(folder)).agent("a", "b"), "clean up")
@@ -93,7 +162,7 @@ def resume(folder: str, edited: str = "") -> None:
     print(result.status, result.error_code, result.output, result.state is not None, files.deleted)
 
 
+PROGRAMS = (once, in_flight, forks, forks_beside_a_thread, child_exits, child_leaves_its_loop, pause, decide, resume)
+
 if __name__ == "__main__":
-    {"once": once, "in_flight": in_flight, "forks": forks, "pause": pause, "decide": decide, "resume": resume}[
-        sys.argv[1]
-    ](*sys.argv[2:])
+    {program.__name__: program for program in PROGRAMS}[sys.argv[1]](*sys.argv[2:])

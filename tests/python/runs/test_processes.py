@@ -47,6 +47,19 @@ def test_use_after_a_fork_raises_and_the_parent_goes_on() -> None:
     assert "spawn" in child
 
 
+@pytest.mark.parametrize("how", ["multiprocessing", "subprocess", "exit"])
+def test_a_fork_beside_a_thread_leaves_its_loop_and_its_resources_alone(tmp_path: Path, how: str) -> None:
+    done = program("forks_beside_a_thread", how, f"sqlite:{tmp_path / 'store.db'}")
+    said = ["opened", "child", "opened", "closed by the program"]
+    assert (done.returncode, done.stdout.splitlines(), done.stderr) == (0, said, "")
+
+
+@pytest.mark.parametrize("name", ["child_exits", "child_leaves_its_loop"])
+def test_the_exit_of_a_forked_child_leaves_the_loop_of_its_parent_alone(tmp_path: Path, name: str) -> None:
+    done = program(name, f"sqlite:{tmp_path / 'store.db'}")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "you said one\nyou said two\n", "")
+
+
 @pytest.mark.parametrize("edited", ["", "compatibly"])
 def test_paused_in_one_process_decided_in_a_second_resumed_in_a_third(tmp_path: Path, edited: str) -> None:
     for step in (("pause",), ("decide",)):
