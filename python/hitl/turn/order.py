@@ -27,12 +27,16 @@ from hitl.turn.holding import Hold
 from hitl.turn.places import AnyTurn, Place, StepScope, place_var
 from hitl.turn.records import Delivery, Outcome, Records
 from hitl.turn.replaying import Replaying
+from hitl.turn.reporting import report_error
 from hitl.turn.schedule import OUTSIDE, AwaitedFuture, Counted, install
 from hitl.turn.timers import Timer
 from hitl.turn.waiting import waits_of, where
 
 # Callbacks of one turn between two deliveries. Only a loop that polls (`while ...: await asyncio.sleep(0)`) needs more.
 _MOST_CALLBACKS = 1_000_000
+
+# The end of the year 9999, in ms. A timer that is due later, or never (`asyncio.sleep(math.inf)`), is due then.
+_LAST_DUE = 253_402_300_799_999
 
 # Rounds of the loop that a timer of a free body waits for the body to have nothing left to run.
 _MOST_TRIES = 1000
@@ -203,7 +207,11 @@ class Order:
         else:
             if self.records.has_questions and not self.is_at_work:
                 self.records.tell_past()  # what comes next is an answer
-            self._report()
+            try:
+                self._report()
+            except Exception as mistake:  # noqa: BLE001 - ours: it is this turn's end, and not that of all on the channel
+                report_error(mistake)
+                self.turn.fail(mistake)
         return False
 
     def run(self, counted: Counted) -> None:
@@ -464,7 +472,7 @@ class Order:
             self.soon(timer.callback, timer.args, timer.context)
 
     def _wall(self, deadline: float) -> int:
-        return round((deadline - self._offset) * 1000)
+        return round(min(_LAST_DUE, (deadline - self._offset) * 1000))
 
     # -- is the turn at work? ---------------------------------------------------------------------------------------
 
@@ -497,5 +505,6 @@ class Order:
         try:
             context = encode(self.turn.context, "context") if has_context else None
             self.records.port.waiting(self._seen, timers, context)
-        except (TypeError, ValueError) as unstorable:  # no JSON, or too large to be sent
-            self.turn.fail(TypeError(f"the context of a run that waits must be JSON: {unstorable}"))
+        except (TypeError, ValueError) as unsendable:  # no JSON, or too large to be sent
+            about_context = TypeError(f"the context of a run that waits must be JSON: {unsendable}")
+            self.turn.fail(about_context if has_context else unsendable)

@@ -62,6 +62,21 @@ class TestParking:
             ok(api.resume(session_id, interrupt_id, number))
             assert result(api.wait(session_id)) == number
 
+    def test_beside_a_timer_that_never_fires(self, serve: Serve, isolation: str) -> None:
+        """No number that can be sent is its time; that ended the worker, and all turns in it."""
+        api = serve(workers=1, park_after=0, isolation=isolation).api
+        beside = api.ask(question(0))
+        seconds = ("Infinity", "1e16", "1e300")
+        asked = [api.asked("ask_beside_a_timer", {"seconds": it, "payloads": [question(1)] * 2}) for it in seconds]
+        eventually(lambda: metric(api, "hitl_turns_parked_total"), 4)
+        for session_id, (entry,) in asked:
+            ok(api.resume(session_id, entry["interrupt_id"], "a"))
+            (second,) = api.wait(session_id)["interrupts"]
+            ok(api.resume(session_id, second["interrupt_id"], "b"))
+            assert result(api.wait(session_id)) == ["a", "b"]
+        ok(api.resume(*beside, "c"))
+        assert result(api.wait(beside[0])) == "c"
+
     def test_a_turn_that_awaited_a_thread_leaves_memory_when_it_asks(self, serve: Serve, isolation: str) -> None:
         """At once, and not only when raw I/O may hold it no longer."""
         api = serve(THREADED, park_after=0, hold=3600, isolation=isolation).api

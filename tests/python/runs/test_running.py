@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from pathlib import Path
 from typing import Any
@@ -101,6 +102,20 @@ async def test_any_json_is_an_answer(value: object) -> None:
     assert paused.state is not None
     done = await hitl.run(asks, paused.state.answer(paused.interrupts[0], value))
     assert done.output == repr(value)
+
+
+@pytest.mark.parametrize("seconds", [math.inf, 1e16, 1e300])
+async def test_a_timer_that_never_fires_keeps_no_run_from_waiting(seconds: float) -> None:
+    async def asks(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+        sleeping = asyncio.ensure_future(asyncio.sleep(seconds))
+        got = await asyncio.wait_for(interrupt({"type": "q"}), seconds)
+        sleeping.cancel()
+        return ChatMessage.assistant_message(content=got), state
+
+    paused = await hitl.run(asks, "hello")
+    assert paused.state is not None
+    done = await hitl.run(asks, RunState.from_string(asks, paused.state.answer(paused.interrupts[0], "a").to_string()))
+    assert done.output == "a"
 
 
 async def test_a_failing_agent_is_a_result() -> None:

@@ -66,6 +66,15 @@ async def ask_and_hold(argument: dict[str, Any]) -> Any:
     return await asyncio.gather(interrupt(argument["payload"]), hold(argument["gate"]))
 
 
+async def ask_beside_a_timer(argument: dict[str, Any]) -> Any:
+    """A timer of so many seconds, and meanwhile the questions."""
+    sleeping = asyncio.ensure_future(asyncio.sleep(float(argument["seconds"])))
+    async with asyncio.timeout(float(argument["seconds"])):
+        answers = [await interrupt(payload) for payload in argument["payloads"]]
+    sleeping.cancel()
+    return answers
+
+
 async def effect_then_ask(argument: dict[str, Any]) -> Any:
     """A side effect, and only then the questions."""
     with Path(argument["ledger"]).open("a") as ledger:
@@ -241,6 +250,7 @@ PLAYS: dict[str, Play] = {
         ask_in_turn,
         ask_whoever_is_first,
         ask_and_hold,
+        ask_beside_a_timer,
         effect_then_ask,
         transfer_by_hand,
         transfer_approved_by,

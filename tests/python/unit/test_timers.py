@@ -1,6 +1,7 @@
 """hitl/turn/timers.py: what time does to a turn is in its journal; a replay follows that, not the clock."""
 
 import asyncio
+import math
 import time
 from typing import Any
 
@@ -155,6 +156,61 @@ async def test_the_turn_says_which_timers_it_waits_for() -> None:
     assert began - 1 <= timer["due"] / 1000 - 3600 <= time.time() + 1
     local.port.interrupts[0].give(1)
     await task
+
+
+@pytest.mark.parametrize("delay", [math.inf, 1e16, 1e300, 1e308])
+async def test_a_timer_that_never_fires_is_due_at_the_end_of_the_calendar(delay: float) -> None:
+    async def agent() -> Any:
+        sleeping = asyncio.ensure_future(asyncio.sleep(delay))
+        async with asyncio.timeout(delay):
+            answers = [await interrupt({"type": "q", "n": number}) for number in range(2)]
+        sleeping.cancel()
+        return answers
+
+    def listening(local: LocalTurn) -> list[Any]:
+        said: list[Any] = []
+        waiting = local.port.waiting
+
+        def waits(seen: int | None, timers: Any, context: Any = None) -> None:
+            said.append([timer["due"] for timer in timers])
+            waiting(seen, timers, context)
+
+        local.port.waiting = waits  # type: ignore[method-assign]
+        return said
+
+    local = LocalTurn(lambda ask: PENDING)
+    said = listening(local)
+    local.start(agent)
+    await until_waiting(local)
+    local.port.interrupts[0].give("a")
+    await until_waiting(local, 2)
+    journal = list(local.port.journal)
+    await local.end()
+    again = LocalTurn(journal=journal)
+    said_again = listening(again)
+    task = again.start(agent)
+    await until_waiting(again)
+    again.port.interrupts[-1].give("b")
+    assert await task == ["a", "b"]
+    await again.end()
+    the_end = [253_402_300_799_999] * 2
+    assert (said, said_again) == ([the_end] * 2, [the_end])
+
+
+async def test_what_goes_wrong_in_saying_that_a_turn_waits_fails_this_turn(capsys: pytest.CaptureFixture[str]) -> None:
+    async def agent() -> Any:
+        return await interrupt({"type": "q"})
+
+    def waits(seen: int | None, timers: Any, context: Any = None) -> None:
+        raise OverflowError("on purpose")
+
+    local = LocalTurn(lambda ask: PENDING)
+    local.port.waiting = waits  # type: ignore[method-assign]
+    local.start(agent)
+    failure = await local.turn.failure
+    assert repr(failure) == "OverflowError('on purpose')"
+    assert "in waits" in capsys.readouterr().err
+    await local.end()
 
 
 async def test_the_turns_clock_follows_what_it_was_told_last() -> None:
