@@ -87,6 +87,8 @@ class ChatMessage:
             value = getattr(self, name)
             if value is not None and not isinstance(value, expected):
                 raise TypeError(f"ChatMessage.{name} must be a {expected.__name__} or None, got {type(value).__name__}")
+        for index, call in enumerate(self.tool_calls or ()):
+            _check_call(f"ChatMessage.tool_calls[{index}]", call)
         for item in self.attachments or ():
             if not isinstance(item, Attachment):
                 raise TypeError(
@@ -153,6 +155,23 @@ class ChatMessage:
         the type `application/octet-stream`, of which a model is told that it cannot be read."""
         image = [image_of(self.base64_image)] if self.base64_image else []
         return [*image, *(self.attachments or ())]
+
+
+def _check_call(where: str, call: Any) -> None:
+    """TypeError or ValueError for a tool call that is none in the chat-completions shape."""
+    _check_member(where, call, dict)
+    _check_member(f"{where}.id", call.get("id"), str)
+    function = call.get("function")
+    _check_member(f"{where}.function", function, dict)
+    _check_member(f"{where}.function.name", function.get("name"), str)
+    _check_member(f"{where}.function.arguments", function.get("arguments"), str, " of JSON")
+    if call.get("type", "function") != "function":
+        raise ValueError(f'{where}.type must be "function", got {call["type"]!r}')
+
+
+def _check_member(where: str, value: Any, expected: type, of: str = "") -> None:
+    if not isinstance(value, expected):
+        raise TypeError(f"{where} must be a {expected.__name__}{of}, got {type(value).__name__}")
 
 
 def _attachment(item: Any) -> Any:

@@ -280,9 +280,17 @@ def check_result(result: Any) -> AgentResult:
             raise TypeError(
                 f"Agent must return a list of ChatMessage as its state, got {type(item).__name__} at {index}"
             )
-        item.check()
-    response.check()
+        _check_sendable(f"its state, at {index}", item)
+    _check_sendable("its response", response)
     return response, state
+
+
+def _check_sendable(what: str, message: ChatMessage) -> None:
+    """Once more: fields can be assigned to, and what a list or a dict of theirs holds can be changed."""
+    try:
+        message.check()
+    except (TypeError, ValueError) as wrong:
+        raise TypeError(f"Agent must return a ChatMessage that can be sent as {what}: {wrong}") from wrong
 
 
 def _entry_point(candidate: Any, what: str) -> tuple[Callable[..., Any], str]:

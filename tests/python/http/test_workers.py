@@ -8,12 +8,14 @@ import re
 import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import hitl
+from tests.python.support import agents
 from tests.python.support.api import Api, ok, problem, result, tool_results
 from tests.python.support.gate import Gate
 from tests.python.support.served import Served
@@ -320,6 +322,31 @@ def test_a_wrong_result_is_an_error_that_says_what_came(shared_servers: Any, wha
     session = api.wait(session_id)
     assert session["status"] == "error"
     assert session["error"].startswith(starts)
+
+
+@pytest.mark.parametrize("where", ["process", "task", "live"])
+def test_a_wrong_tool_call_ends_its_turn_and_no_other(shared_servers: SharedServers, where: str) -> None:
+    with ExitStack() as stack:
+        if where == "live":
+            server = stack.enter_context(hitl.Server(agents.wrong_result, port=0, store="memory"))
+            api = Api(server.url)
+            stack.callback(api.close)
+        else:
+            api = shared_servers.get("wrong_result", where).api
+        waiting = api.create()
+        api.send(waiting, "ask")
+        (asked,) = api.wait(waiting)["interrupts"]
+        wrong = "ChatMessage.tool_calls[0].function.arguments must be a str of JSON, got dict"
+        for what, named in (("call", "its response"), ("call in the state", "its state, at 1")):
+            session_id = api.create()
+            api.send(session_id, what)
+            session = api.wait(session_id)
+            assert (
+                session["error"] == f"TypeError: Agent must return a ChatMessage that can be sent as {named}: {wrong}"
+            )
+            assert session["status"] == "error"
+        ok(api.resume(waiting, asked["interrupt_id"], "right"))
+        assert api.wait(waiting)["response"]["content"] == "right"
 
 
 def test_a_synchronous_agent_asks_from_its_thread(shared_servers: SharedServers, isolation: str) -> None:

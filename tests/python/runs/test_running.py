@@ -12,6 +12,7 @@ import pytest
 import hitl
 from hitl import ChatMessage, RunState, interrupt
 from tests.python.runs.support import Files
+from tests.python.support.agents import wrong_result
 
 
 async def echo(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
@@ -136,6 +137,15 @@ async def test_a_failing_agent_is_a_result() -> None:
 async def test_a_time_that_is_none_is_refused(option: str, given: Any, kind: type[Exception]) -> None:
     with pytest.raises(kind, match=rf"hitl\.run\(\) {option} (is a number of seconds|must be 0 seconds or more), got"):
         await hitl.run(echo, "hello", **{option: given})  # type: ignore[misc]  # that is wrong
+
+
+async def test_a_wrong_tool_call_is_the_error_of_its_run() -> None:
+    result = await hitl.run(wrong_result, "call")
+    assert (result.status, result.error_code) == ("error", "agent_error")
+    assert result.error == (
+        "TypeError: Agent must return a ChatMessage that can be sent as its response: "
+        "ChatMessage.tool_calls[0].function.arguments must be a str of JSON, got dict"
+    )
 
 
 def test_without_a_loop_it_blocks() -> None:

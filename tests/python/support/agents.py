@@ -271,8 +271,18 @@ PLAYS: dict[str, Play] = {
 
 
 async def wrong_result(message: ChatMessage, state: list[ChatMessage]) -> Any:
-    """Not what an agent must return; the message says how."""
+    """Not what an agent must return; the message says how. Or a question first."""
+    if message.content == "ask":
+        message.content = await interrupt({"type": "question"})
+    called = ChatMessage.assistant_message(
+        tool_calls=[{"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}]
+    )
+    assert called.tool_calls is not None
+    called.tool_calls[0]["function"]["arguments"] = {"a": 1}  # type: ignore[typeddict-item]  # that is wrong
     return {
+        "right": (message, []),
+        "call": (called, []),
+        "call in the state": (message, [message, called]),
         "none": None,
         "text": "just text",
         "one": (message,),

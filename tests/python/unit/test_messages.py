@@ -1,4 +1,5 @@
 import json
+from typing import Any
 
 import pytest
 
@@ -67,6 +68,36 @@ def test_a_message_without_a_role_is_the_users() -> None:
 def test_a_wrong_field_is_named(data: dict, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         ChatMessage.from_dict(data)
+
+
+CALL = {"id": "1", "type": "function", "function": {"name": "f", "arguments": "{}"}}
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (1, TypeError, "[1] must be a dict, got int"),
+        ({**CALL, "id": 1}, TypeError, "[1].id must be a str, got int"),
+        ({"function": CALL["function"]}, TypeError, "[1].id must be a str, got NoneType"),
+        ({**CALL, "type": "custom"}, ValueError, "[1].type must be \"function\", got 'custom'"),
+        ({**CALL, "function": "f"}, TypeError, "[1].function must be a dict, got str"),
+        ({**CALL, "function": {"arguments": ""}}, TypeError, "[1].function.name must be a str, got NoneType"),
+        (
+            {**CALL, "function": {"name": "f", "arguments": {"a": 1}}},
+            TypeError,
+            "[1].function.arguments must be a str of JSON, got dict",
+        ),
+    ],
+)
+def test_a_wrong_field_of_a_tool_call_is_named(call: Any, error: type[Exception], text: str) -> None:
+    with pytest.raises(error) as caught:
+        ChatMessage.assistant_message(tool_calls=[CALL, call])
+    assert str(caught.value) == f"ChatMessage.tool_calls{text}"
+
+
+def test_a_tool_call_without_a_type_calls_a_function() -> None:
+    assert ChatMessage.assistant_message(tool_calls=[{**CALL, "function": {"name": "f", "arguments": "no JSON"}}])
+    assert ChatMessage.assistant_message(tool_calls=[{"id": "1", "function": CALL["function"]}])
 
 
 def test_check_sees_what_was_assigned_later() -> None:

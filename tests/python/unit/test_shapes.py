@@ -165,7 +165,18 @@ async def test_a_field_that_was_assigned_wrongly_is_found_before_it_is_sent() ->
         message.content = 3  # type: ignore[assignment]
         return SOME, [message]
 
-    with pytest.raises(TypeError, match=r"ChatMessage\.content must be a str or None, got int"):
+    text = r"^Agent must return a ChatMessage that can be sent as its state, at 0: ChatMessage\.content must be a str"
+    with pytest.raises(TypeError, match=text):
+        await run_locally(agent, "hi")
+
+
+async def test_a_role_that_was_assigned_wrongly_is_no_result() -> None:
+    def agent(message: ChatMessage, state: State) -> Result:
+        message.role = "robot"  # type: ignore[assignment]
+        return message, []
+
+    text = r"^Agent must return a ChatMessage that can be sent as its response: ChatMessage\.role must be one of"
+    with pytest.raises(TypeError, match=text):
         await run_locally(agent, "hi")
 
 
