@@ -118,7 +118,9 @@ async def test_a_client_that_returns_no_reply_is_named(reply: Any) -> None:
 
 
 def called(**members: Any) -> ModelReply:
-    return ModelReply(ChatMessage.assistant_message(tool_calls=[cast(ToolCall, {**CALL, **members})]))
+    message = ChatMessage.assistant_message(tool_calls=[CALL])
+    message.tool_calls = [cast(ToolCall, {**CALL, **members})]  # made with it, it would be refused there
+    return ModelReply(message)
 
 
 @pytest.mark.parametrize(

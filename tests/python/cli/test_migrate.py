@@ -26,7 +26,7 @@ def test_an_older_file_is_looked_at_and_brought_up_to_date(older: Path) -> None:
     looked = json.loads(command("migrate", "--store", str(older), "--check", "--json", expect=exit_codes.CONFLICT))
     assert (looked["found"], looked["found"] < looked["newest"]) == (3, True)
     assert older.read_bytes() == before
-    assert "store_older" in command("store", "check", str(older), expect=exit_codes.USAGE)
+    assert "hitl migrate brings it up to date" in command("store", "check", str(older), expect=exit_codes.USAGE)
     assert json.loads(command("migrate", "--store", f"sqlite:{older}", "--json")) == looked
     assert json.loads(command("store", "check", str(older), "--json"))["problems"] == []
     assert "as this release needs it" in command("migrate", "--store", str(older), "--check")
@@ -37,6 +37,6 @@ def test_what_a_file_cannot_have_is_refused(older: Path, tmp_path: Path) -> None
         "migrate", "--store", str(older), "--grants", "hitl", expect=exit_codes.USAGE
     )
     missing = tmp_path / "elsewhere.db"
-    assert "there is no file" in command("migrate", "--store", str(missing), expect=exit_codes.USAGE).lower()
+    assert "there is no store at" in command("migrate", "--store", str(missing), expect=exit_codes.USAGE)
     assert not missing.exists()
     assert "memory" in command("migrate", "--store", "memory", expect=exit_codes.USAGE)
