@@ -48,6 +48,10 @@ _EXIT_CODES = {"usage": 2, "agent": 3}
 _RUNTIME_ERROR = 1
 _INTERRUPTED = 130
 
+_WORKER_ENDS = 8.0
+"""Seconds that the thread of a live agent's turns has to end: longer than a cancelled agent may clean up, and than it
+takes to close what is open."""
+
 _ONE_PRESS = 0.5
 """Seconds within which signals are one: `uv run` may pass on the Ctrl-C that the terminal has sent to all."""
 
@@ -155,8 +159,10 @@ class Server:
     def stop(self, timeout: float | None = None) -> None:
         """Park what waits, let turns at work finish for at most `timeout` seconds (default: `shutdown_timeout`), close.
 
-        What is still at work then goes on when a server is started on the same store. Less than 0 is 0: the deadline
-        that it was counted from has passed. `TypeError` or `ValueError` for what is no time, and the server goes on.
+        What is still at work then goes on when a server is started on the same store. A live agent that blocks its
+        event loop is not waited for: its thread goes on until the program ends, and standard error says so. Less than 0
+        is 0: the deadline that it was counted from has passed. `TypeError` or `ValueError` for what is no time, and the
+        server goes on.
         """
         patience = self._patience(timeout)
         core, self._core = self._core, None
@@ -254,7 +260,7 @@ class Server:
     def _end_worker(self) -> None:
         worker, self._worker = self._worker, None
         if worker is not None:
-            worker.stop()
+            worker.stop(_WORKER_ENDS)
 
     def _patience(self, timeout: float | None) -> float:
         if timeout is None:
@@ -305,7 +311,8 @@ def serve_saying(words: Callable[[str], str], options: ServeOptions) -> int:
                 return _EXIT_CODES.get(error.kind, _RUNTIME_ERROR)
             print(words(server.url), flush=True)
             over = signals.tell_when(server.wait)
-            signals.wait()
+            while not over.done() and not signals.received:  # a program may handle other signals than ours
+                signals.wait()
             if over.done():
                 if server.is_drained:
                     server.stop()

@@ -13,6 +13,7 @@ from typing import Any
 from hitl.driver import output
 from hitl.driver.code_version import code_version
 from hitl.driver.shapes import as_agent
+from hitl.turn.reporting import report
 from hitl.worker import loops
 from hitl.worker.protocol import Worker
 
@@ -41,7 +42,8 @@ class InProcessWorker:
 
     def stop(self, timeout: float | None = None) -> None:
         """Hear what has been said by now, cancel the turns that are left, and wait, at most ``timeout`` seconds, for
-        the thread to end."""
+        the thread to end. One that lives on, as code of the agent blocks its loop, is told: nothing can end it but the
+        program."""
         if not self._thread.is_alive():
             return
         self._ready.wait()
@@ -50,6 +52,8 @@ class InProcessWorker:
                 self._loop.call_soon_threadsafe(self._stop)
         if threading.current_thread() is not self._thread:
             self._thread.join(timeout)
+            if self._thread.is_alive():
+                report("hitl: a turn blocks the event loop of its agent, whose thread goes on until the program ends\n")
 
     def __enter__(self) -> InProcessWorker:
         return self.start()

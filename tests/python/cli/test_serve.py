@@ -13,6 +13,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pexpect  # type: ignore[import-untyped]
 import pytest
 from typer.testing import CliRunner
@@ -398,6 +399,31 @@ def test_a_terminal_that_is_closed_ends_the_server_in_good_order(tmp_path: Path)
     server.ptyproc.delayafterterminate = 0
     _, status = os.waitpid(server.pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+HANDLES_ANOTHER_SIGNAL = """
+import signal, sys
+import hitl
+
+signal.signal(signal.SIGUSR1, lambda *_: print("handled", flush=True))
+sys.exit(hitl.serve("hitl.examples.color_picker:agent", port=0, store="memory"))
+"""
+
+
+def test_a_signal_that_the_program_handles_itself_ends_no_server(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", HANDLES_ANOTHER_SIGNAL]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, text=True) as program:
+        try:
+            assert program.stdout is not None
+            url = program.stdout.readline().rpartition(" ")[2].strip()
+            for _ in range(3):
+                program.send_signal(signal.SIGUSR1)
+                assert program.stdout.readline() == "handled\n"
+                assert httpx2.get(f"{url}/healthz", trust_env=False).status_code == 200
+            program.terminate()
+            assert program.wait(100) == 0
+        finally:
+            program.kill()
 
 
 def test_hangups_that_are_ignored_stay_so(tmp_path: Path) -> None:

@@ -7,12 +7,15 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.python.support.api import ok, result
+import hitl
+from hitl import ChatMessage
+from tests.python.support.api import PATIENCE, Api, ok, result
 from tests.python.support.pooled import AGENT, Pooled
 from tests.python.support.waiting import eventually
 
@@ -156,3 +159,26 @@ def test_an_end_that_fails_is_told_without_what_it_holds(serve: Serve, tmp_path:
     line = server.served.wait_for_line("closing the resource 'pool' failed: OSError")
     assert "secret" not in line
     eventually(lambda: is_running(server.pids("open")[0]), False)
+
+
+def test_a_server_whose_live_agent_blocks_its_loop_ends_without_it(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("hitl.serving.server._WORKER_ENDS", 0.1)
+    is_blocked, may_go_on = threading.Event(), threading.Event()
+
+    async def agent(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+        is_blocked.set()
+        may_go_on.wait()
+        return message, state
+
+    with hitl.Server(agent, port=0, store="memory", shutdown_timeout=0) as server, closing(Api(server.url)) as api:
+        api.send(api.create(), "hello")
+        assert is_blocked.wait(PATIENCE)
+        assert server._worker is not None
+        thread = server._worker._thread
+    assert "a turn blocks the event loop of its agent" in capfd.readouterr().err
+    assert thread.is_alive()
+    may_go_on.set()
+    thread.join(PATIENCE)
+    assert not thread.is_alive()
