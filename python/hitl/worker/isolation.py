@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found,unused-ignore]  # CPython's own module below ``signal``
 import contextlib
+import fcntl
 import os
 import resource
 import signal
 import sys
+import termios
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from typing import Any
 _PR_SET_PDEATHSIG = 1
 _PR_SET_DUMPABLE = 4
 _PR_SET_NAME = 15
+_PR_SET_CHILD_SUBREAPER = 36
 _STANDARD_ERROR = 2
 
 INSTRUMENT = "HITL_OTEL"
@@ -33,6 +36,18 @@ def die_with(parent: int | None) -> None:
         sys.stderr.write("hitl worker: the kernel does not tie this process to its parent's life\n")
     if parent is not None and os.getppid() != parent:
         os._exit(0)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of what children of this process leave behind, and so the one to reap it.
+
+    Else that is process 1, which in a container is the server itself: it never looks for children that it does not
+    know, and each program that a turn left over would be a zombie for ever. On systems other than Linux nothing
+    happens.
+    """
+    prctl = _prctl()
+    if prctl is not None and prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        sys.stderr.write("hitl worker: the kernel gives what a turn leaves over to process 1\n")
 
 
 # ``signal.signal`` also looks both arguments up in enums, which makes a fresh fork copy fifty pages of its parent's.
@@ -82,6 +97,27 @@ def take_standard_input() -> int:
     finally:
         os.close(empty)
     return taken
+
+
+def leave_terminal() -> None:
+    """Have no terminal, where the server was started at one.
+
+    A worker has a process group of its own, which is never in the foreground: a program of a tool that reads from the
+    terminal (ssh, git and sudo ask for a password there) would stop the whole group, with all turns in it. Without one
+    such a program is told so, and fails.
+    """
+    if os.getsid(0) == os.getpid():  # its own; to leave it would hang up on whatever else is in the session
+        return
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY)
+    except OSError:  # there is none
+        return
+    try:
+        fcntl.ioctl(terminal, termios.TIOCNOTTY)
+    except OSError as error:
+        sys.stderr.write(f"hitl worker: the terminal cannot be left: {error}\n")
+    finally:
+        os.close(terminal)
 
 
 def keep_from_children() -> None:

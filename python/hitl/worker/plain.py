@@ -25,6 +25,7 @@ def main(arguments: list[str]) -> int:  # noqa: RET503 - run_child does not retu
     isolation.set_name("hitl-worker")
     channel = isolation.take_standard_input()
     isolation.keep_from_children()
+    isolation.leave_terminal()
     isolation.give_back_open_files()
     mode, spec, *paths = arguments
     isolation.prepend_paths(paths)

@@ -162,9 +162,12 @@ class Zygote:
             os._exit(_EXIT_BROKEN)
 
     def _reap(self) -> None:
-        while self._numbers:
-            # Left unreaped at first: until then neither its process id nor its group's can be another's.
-            ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        while True:
+            try:
+                # Left unreaped at first: until then neither its process id nor its group's can be another's.
+                ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+            except ChildProcessError:  # there is none left
+                return
             if ended is None:
                 return
             pid = ended.si_pid
@@ -243,9 +246,11 @@ def say(control: socket.socket, message: dict[str, Any]) -> None:
 def main(arguments: list[str]) -> int:
     """The zygote's life; the exit code is 3 when the agent cannot be imported."""
     isolation.die_with(None)
+    isolation.adopt_orphans()
     isolation.set_name("hitl-zygote")
     control = socket.socket(fileno=isolation.take_standard_input())
     isolation.keep_from_children()
+    isolation.leave_terminal()
     isolation.give_back_open_files()
     spec, *paths = arguments
     isolation.prepend_paths(paths)

@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from hitl.cli.reload import snapshot
 from hitl.serving.options import InvalidOption, ServeOptions, default_workers, is_loopback
 from tests.python.cli.conftest import Run
 from tests.python.cli.terminal import environment
+from tests.python.support.api import Api, result
+from tests.python.support.served import ROOT
 
 WRONG: dict[str, tuple[list[str], str, str]] = {
     "no attribute": (["my_agent"], "'my_agent' does not name an agent", "my_agent:agent"),
@@ -399,6 +402,21 @@ def test_a_terminal_that_is_closed_ends_the_server_in_good_order(tmp_path: Path)
     server.ptyproc.delayafterterminate = 0
     _, status = os.waitpid(server.pid, 0)
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+@pytest.mark.parametrize("module", ["agents", "threaded_agents"])
+def test_a_program_that_asks_at_the_terminal_is_told_that_there_is_none(module: str) -> None:
+    """It stopped the worker, which has no place in the foreground, with all that ran in it."""
+    arguments = [f"tests.python.support.{module}:playbook", "--port", "0", "--store", "memory"]
+    server = pexpect.spawn(
+        sys.executable, ["-m", "hitl", "serve", *arguments], cwd=str(ROOT), env=environment(), encoding="utf-8"
+    )
+    try:
+        server.expect(r"is served on (http://\S+)", timeout=100)
+        with closing(Api(server.match.group(1))) as api:
+            assert result(api.run(api.create(), "ask_at_the_terminal")) is False
+    finally:
+        server.close(force=True)
 
 
 HANDLES_ANOTHER_SIGNAL = """

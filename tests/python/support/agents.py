@@ -13,6 +13,7 @@ import ctypes
 import json
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -191,6 +192,15 @@ async def process(_: None) -> int:
     return os.getpid()
 
 
+async def ask_at_the_terminal(_: None) -> bool:
+    """A program asks there, as ssh does for a password: whether it could."""
+
+    def program() -> bool:
+        return subprocess.run(["sh", "-c", "head -c1 </dev/tty"], capture_output=True, check=False).returncode == 0
+
+    return await hitl.step(program)
+
+
 async def say(text: str) -> str:
     """Text on both outputs, the second without an end of line."""
     print(f"{text} on stdout")
@@ -264,6 +274,7 @@ PLAYS: dict[str, Play] = {
         crash,
         environment,
         process,
+        ask_at_the_terminal,
         say,
         ask_badly,
     )

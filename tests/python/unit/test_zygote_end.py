@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from hitl.driver.shapes import as_agent
 from hitl.worker import zygote as module
 from hitl.worker.zygote import Zygote
 from tests.python.support.agents import playbook
+from tests.python.support.waiting import eventually
 
 ROOT = Path(__file__).parents[3]
 
@@ -125,3 +127,37 @@ def test_an_agent_that_has_replaced_standard_output_is_forked_all_the_same(tmp_p
     with control.socket:
         assert control.fork(1)["is"] == "forked"
     control.process.wait(timeout=100)
+
+
+LEAVES_A_PROGRAM = """
+import os, subprocess
+from pathlib import Path
+from tests.python.unit.worker_agents import echo as echo
+
+def start():
+    # In a session of its own: it is not killed with the group of the child.
+    program = subprocess.Popen(["sleep", "1000"], start_new_session=True)
+    Path({file!r}).write_text(str(program.pid))
+
+os.register_at_fork(after_in_child=start)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere it is process 1 that takes it up")
+def test_what_a_child_leaves_over_is_reaped(tmp_path: Path) -> None:
+    """Where the server is process 1, as in a container, nobody else would."""
+    file = tmp_path / "pid"
+    (tmp_path / "leaving.py").write_text(LEAVES_A_PROGRAM.format(file=str(file)))
+    control = Control("leaving:echo", str(tmp_path))
+    with control.socket:
+        assert control.fork(1)["is"] == "forked"
+        assert control.heard()["is"] == "exited"  # its channel is closed
+        program = int(file.read_text())
+        eventually(lambda: parent_of(program), control.process.pid)
+        os.kill(program, signal.SIGKILL)
+        eventually(lambda: Path(f"/proc/{program}").exists(), False)
+    control.process.wait(timeout=100)
+
+
+def parent_of(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
