@@ -8,6 +8,7 @@ that a program which serves an agent in a thread keeps its output.
 from __future__ import annotations
 
 import io
+import os
 import sys
 import threading
 from typing import Any, TextIO
@@ -29,10 +30,12 @@ class OutputRouter(io.TextIOBase):
         self._stream = stream
         self._lines: WeakKeyDictionary[Turn, str] = WeakKeyDictionary()
         self._lock = threading.Lock()
+        self.is_of_parent = False
+        """This process was forked from that of the turns: what it prints goes where its output goes."""
 
     def write(self, text: str, /) -> int:
         place = place_var.get()
-        if place is None or place.turn.closed:
+        if place is None or place.turn.closed or self.is_of_parent:
             return self.original.write(text)
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
@@ -55,14 +58,17 @@ class OutputRouter(io.TextIOBase):
             turn.port.log(self._stream, f"{rest}\n")
 
     def flush(self) -> None:
-        if place_var.get() is None and not self.original.closed:
+        if self._is_outside() and not self.original.closed:
             self.original.flush()
 
     def writable(self) -> bool:
         return True
 
     def isatty(self) -> bool:
-        return place_var.get() is None and self.original.isatty()
+        return self._is_outside() and self.original.isatty()
+
+    def _is_outside(self) -> bool:
+        return place_var.get() is None or self.is_of_parent
 
     def fileno(self) -> int:
         return self.original.fileno()
@@ -82,6 +88,14 @@ class OutputRouter(io.TextIOBase):
 _routers: list[OutputRouter] = []
 _users = 0
 _lock = threading.Lock()
+
+
+def _leave_to_parent() -> None:
+    for router in _routers:
+        router.is_of_parent = True
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def install() -> None:

@@ -16,6 +16,7 @@ from hitl.errors import RETRIABLE_ERRORS, HitlError, ReplayMismatch, UnreadableJ
 from hitl.journal.codec import decode
 from hitl.journal.error_codec import error_message
 from hitl.messages import ChatMessage
+from hitl.turn.forked import end_in_fork
 from hitl.turn.holding import DEFAULT_HOLD
 from hitl.turn.limits import uncaught
 from hitl.turn.reporting import report, report_error
@@ -242,11 +243,13 @@ class RunningTurn:
             given = GivenState(frame["state"])
             self.turn.conversation = (*given.messages, message)
             response, state = await self._agent.run(message, given.messages)
+            end_in_fork(self.turn.pid)
             self.turn.unawaited.refuse(self.turn.tasks)
             said = [item.to_dict() for item in state]
             kept = given.kept(said)
             return {"response": response.to_dict(), "kept": kept, "state": said[kept:]}
         except BaseException as error:  # noqa: BLE001 - an agent that raises SystemExit ends its turn, not the worker
+            end_in_fork(self.turn.pid, error)
             if self.stopped_as is None:
                 uncaught(self.turn, error)
                 self._raised = error

@@ -103,6 +103,7 @@ class AnyTurn(Protocol):
     session_id: str | None
     agent: str | None
     loop: asyncio.AbstractEventLoop
+    pid: int
     bodies: dict[str, StepScope]
     threads: int
     blocked: dict[object, threading.Thread]

@@ -28,6 +28,7 @@ from hitl.journal.ports import TurnPort
 from hitl.messages import ChatMessage
 from hitl.strict_json import sendable
 from hitl.turn import bodies, questions
+from hitl.turn.forked import refuse_in_fork, this_process
 from hitl.turn.holding import DEFAULT_HOLD
 from hitl.turn.naming import StepNames
 from hitl.turn.order import Order
@@ -71,7 +72,9 @@ def current_turn(caller: str = "this") -> Turn:
             f"{caller} called outside a hitl run\n\n"
             "hint: call it in an agent, or in what one calls, while `hitl serve` or hitl.run() runs that"
         )
-    return turn_of(place)
+    turn = turn_of(place)
+    refuse_in_fork(caller, turn.pid)
+    return turn
 
 
 def turn_of(place: Place) -> Turn:
@@ -125,6 +128,8 @@ class Turn:
         self.max_payload = max_payload
         self.epoch = epoch
         self.loop = asyncio.get_running_loop()
+        self.pid = this_process()
+        """The process that it is in: one that code of the agent forks has a copy of it, and no part in it."""
         self._tasks: dict[asyncio.Task[Any], Place] = {}
         """Those of ``tasks``, and some that have ended since somebody asked."""
         self._most_tasks = _MOST_ENDED
@@ -353,6 +358,7 @@ class Turn:
         """Where a hitl call is made; raises where none may be made."""
         if self.is_parked:
             raise Parked("the turn was parked")
+        refuse_in_fork("hitl", self.pid)
         place = place_var.get()
         if place is None or place.turn is not self:
             raise RuntimeError("a hitl call was made outside the turn that it belongs to")
@@ -507,6 +513,7 @@ class Turn:
         A step body that is a plain function runs in the waiting thread (see ``call_blocking``): a database
         connection that belongs to the thread keeps working.
         """
+        refuse_in_fork(f"{caller}.sync()", self.pid)
         running = asyncio._get_running_loop()
         if running is self.loop:
             raise RuntimeError(f"{caller}.sync() would block the event loop; use: await {caller}(...)")

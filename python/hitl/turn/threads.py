@@ -10,6 +10,7 @@ from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
+from hitl.turn.forked import end_in_fork, this_process
 from hitl.turn.places import AnyTurn, Place, StepScope, place_var
 from hitl.turn.schedule import OUTSIDE, AwaitedFuture, counted, is_counted
 
@@ -23,10 +24,17 @@ async def contained(
 
     ``at_end`` is called before the last callback of the body's task ends: after it, the turn would seem to rest.
     """
+    owner = this_process()
     try:
-        return await body(), None
+        value = await body()
+        end_in_fork(owner)
+        return value, None
     except (SystemExit, KeyboardInterrupt) as leaving:
+        end_in_fork(owner, leaving)
         return None, leaving
+    except BaseException as error:
+        end_in_fork(owner, error)
+        raise
     finally:
         at_end()
 
@@ -76,6 +84,7 @@ def job(
             error.__cause__ = stopped
         except BaseException as raised:  # noqa: BLE001 - SystemExit in a thread is the caller's to see as well
             error = raised
+        end_in_fork(turn.pid, error)
         if not turn.loop.is_closed():
             turn.order.schedule.call_soon_threadsafe(finished, value, error, context=OUTSIDE.copy())
         error = None  # a ring, as in ``bodies.opened``

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,6 +15,17 @@ from hitl.worker.loops import WorkerLoop
 
 _READ_SIZE = 64 * 1024
 """Of what the allocator keeps: more is given to the system and asked back for each read."""
+
+
+_open: set[Channel] = set()
+
+
+def _leave_all_to_parent() -> None:
+    for channel in tuple(_open):
+        channel.leave_to_parent()
+
+
+os.register_at_fork(after_in_child=_leave_all_to_parent)
 
 
 class Channel:
@@ -42,6 +54,7 @@ class Channel:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM, 0, fd)
         self._socket.setblocking(False)
         self._loop.add_reader(fd, self._readable)
+        _open.add(self)
 
     def send(self, frame: Frame) -> None:
         """Send a frame, or nothing when the channel is closed. TypeError or ValueError for what is no frame.
@@ -62,6 +75,19 @@ class Channel:
             self._is_left = True
             self._stop()
             self._flush()
+
+    def leave_to_parent(self) -> None:
+        """This process was forked: it says nothing, and does not keep the other side from hearing the parent's end.
+
+        The loop is not told. What it waits with is the parent's as well.
+        """
+        self._closed = self._is_left = True
+        self._unsent.clear()
+        self._close_socket()
+
+    def _close_socket(self) -> None:
+        self._socket.close()
+        _open.discard(self)
 
     def _soon(self, flush: Callable[[], None]) -> None:
         # Outside of the turn that sends, whose callbacks are counted.
@@ -93,7 +119,7 @@ class Channel:
                 self._loop.remove_writer(self._socket)
         if self._is_left and not self._unsent:
             self._discard_unread()
-            self._socket.close()
+            self._close_socket()
 
     def _discard_unread(self) -> None:
         """What is unread when a socket is closed would be a broken channel for the other side, and not its end."""

@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import selectors
+import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from hitl.turn.forked import end_on_loop
 from hitl.turn.rebound import rebind
 from hitl.turn.reporting import report, report_error
-from hitl.turn.schedule import install
+from hitl.turn.schedule import OUTSIDE, install
 
 _MOST_UNASKED = 8
 """Rounds in a row that may go by before the system is asked, where callbacks make each other ready without end."""
+
+
+_open: list[WorkerLoop] = []
+
+
+def _end_forked() -> None:
+    for loop in _open:
+        loop.end_forked()
+
+
+os.register_at_fork(after_in_child=_end_forked)
 
 
 class WorkerLoop(asyncio.SelectorEventLoop):
@@ -35,6 +49,18 @@ class WorkerLoop(asyncio.SelectorEventLoop):
         self._is_open = True
         self._make_self_pipe()
         asyncio.set_event_loop(self)
+        _open.append(self)
+
+    def close(self) -> None:
+        if self in _open and not self.is_running():
+            _open.remove(self)
+        super().close()
+
+    def end_forked(self) -> None:
+        """This process was forked. Where that was done on this loop, end it as soon as it comes back: before any other
+        callback of what are turns of the parent's."""
+        if self._thread_id == threading.get_ident():  # type: ignore[attr-defined]
+            self._ready.appendleft(asyncio.Handle(end_on_loop, (), self, OUTSIDE.copy()))  # type: ignore[attr-defined]
 
     def at_end_of_round(self, callback: Callable[[], None]) -> None:
         """Call it once the callbacks of this round have run, outside of every turn. It must not raise."""

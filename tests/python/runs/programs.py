@@ -9,11 +9,14 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 
 import hitl
 from hitl import ChatMessage, RunState
 from tests.python.runs.support import Files
+from tests.python.support import forking_agent
+from tests.python.support.api import Api
 
 
 async def _echo(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
@@ -124,6 +127,17 @@ def child_leaves_its_loop(store: str) -> None:
     asyncio.run(main())
 
 
+def forks_inside(what: str, how: str) -> None:
+    """An agent forks inside of a turn."""
+    if how == "run":
+        print(hitl.run_sync(forking_agent.agent, what).output, flush=True)
+        return
+    with hitl.Server(forking_agent.agent, port=0, store="memory") as server, closing(Api(server.url)) as api:
+        session_id = api.create()
+        api.send(session_id, what)
+        print(api.wait(session_id)["response"]["content"], flush=True)
+
+
 async def _threaded(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
     await hitl.step(len, "x")  # a plain function: a thread wakes the loop
     return await _echo(message, state)
@@ -162,7 +176,8 @@ def resume(folder: str, edited: str = "") -> None:
     print(result.status, result.error_code, result.output, result.state is not None, files.deleted)
 
 
-PROGRAMS = (once, in_flight, forks, forks_beside_a_thread, child_exits, child_leaves_its_loop, pause, decide, resume)
+FORKING = (forks, forks_beside_a_thread, child_exits, child_leaves_its_loop, forks_inside)
+PROGRAMS = (once, in_flight, *FORKING, pause, decide, resume)
 
 if __name__ == "__main__":
     {program.__name__: program for program in PROGRAMS}[sys.argv[1]](*sys.argv[2:])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,25 @@ def test_a_fork_beside_a_thread_leaves_its_loop_and_its_resources_alone(tmp_path
 def test_the_exit_of_a_forked_child_leaves_the_loop_of_its_parent_alone(tmp_path: Path, name: str) -> None:
     done = program(name, f"sqlite:{tmp_path / 'store.db'}")
     assert (done.returncode, done.stdout, done.stderr) == (0, "you said one\nyou said two\n", "")
+
+
+@pytest.mark.parametrize("how", ["run", "live"])
+@pytest.mark.parametrize(
+    ("what", "out", "err"),
+    [
+        ("calls", r"RuntimeError: step\.sync\(\) called in process \d+, which was forked inside a turn of process", ""),
+        ("prints", "printed by a child\nNone\n", ""),
+        ("raises", "parent: 1\n", "ValueError: of a child: raises"),
+        ("raises_in_a_thread", "parent: 1\n", "ValueError: of a child: raises_in_a_thread"),
+        ("returns", "parent: 1\n", "was forked inside a turn and came back to it; it is ended"),
+        ("exits", "parent: 7\n", ""),
+    ],
+)
+def test_a_process_that_an_agent_forks_is_no_part_of_its_turn(what: str, out: str, err: str, how: str) -> None:
+    done = program("forks_inside", what, how)
+    assert done.returncode == 0, done.stderr
+    assert re.match(out, done.stdout), done.stdout
+    assert err in done.stderr
 
 
 @pytest.mark.parametrize("edited", ["", "compatibly"])
