@@ -68,6 +68,40 @@ def _is_withheld(name: str) -> bool:
     return name.startswith("HITL_") and (not _GIVEN_ON.fullmatch(name) or _SECRET.fullmatch(name) is not None)
 
 
+def _told_environment(*, has_workers: bool) -> dict[str, str]:
+    """The same without what the core cannot take: a variable may be anything, and an agent may well do without such a
+    one, but not without a server. Whoever ``has_workers`` is told of it."""
+    environment = worker_environment()
+    odd = [name for name, value in environment.items() if not (_is_utf8(name) and _is_utf8(value))]
+    for name in odd:
+        del environment[name]
+    if odd and has_workers:
+        names = ", ".join(ascii(name) for name in sorted(odd))
+        sys.stderr.write(f"hitl serve: workers do not get what is not UTF-8 in the environment: {names}\n")
+    return environment
+
+
+def _told_place(what: str, path: str, *, has_workers: bool) -> str:
+    if _is_utf8(path):
+        return path
+    if has_workers:
+        raise ServeError(
+            f"{what}, {path!a}, is not UTF-8: no worker can be started there",
+            "usage",
+            "start it from a directory with another name",
+        )
+    return ascii(path)  # nothing is started there
+
+
+def _is_utf8(text: str) -> bool:
+    """Of the system, Python takes any bytes; those that are not UTF-8 are surrogates then."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 class ServeError(HitlError):
     """A server that could not start.
 
@@ -236,9 +270,11 @@ class Server:
         for name in _PYTHON_ONLY:
             del settings[name]
         settings["takes_requests"] = options.takes_requests
-        settings["python"] = sys.executable
-        settings["working_dir"] = str(Path.cwd())
-        settings["environment"] = worker_environment() | ({INSTRUMENT: "1"} if options.otel else {})
+        has_workers = isinstance(options.agent, str)
+        settings["python"] = _told_place("the path of Python", sys.executable, has_workers=has_workers)
+        settings["working_dir"] = _told_place("the working directory", str(Path.cwd()), has_workers=has_workers)
+        environment = _told_environment(has_workers=has_workers)
+        settings["environment"] = environment | ({INSTRUMENT: "1"} if options.otel else {})
         if isinstance(options.agent, str):
             settings["agent"] = options.agent
             core = _core.Server(settings)
