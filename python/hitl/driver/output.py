@@ -2,12 +2,14 @@
 
 ``sys.stdout`` and ``sys.stderr`` are replaced by routers. Inside a turn, found by its context variable and so right in
 tasks and threads alike, whole lines go to the turn's port; outside of turns everything goes where it always went, so
-that a program which serves an agent in a thread keeps its output.
+that a program which serves an agent in a thread keeps its output. Handlers of ``logging`` have the stream that was
+there when they were made, as by ``basicConfig()`` at an import: they get the router instead of it.
 """
 
 from __future__ import annotations
 
 import io
+import logging
 import os
 import sys
 import threading
@@ -108,6 +110,7 @@ def install() -> None:
                 router = OutputRouter(stream, getattr(sys, stream))
                 _routers.append(router)
                 setattr(sys, stream, router)
+                _hand_over(router.original, router)
 
 
 def uninstall() -> None:
@@ -119,7 +122,16 @@ def uninstall() -> None:
             for stream, router in zip(("stdout", "stderr"), _routers, strict=True):
                 if getattr(sys, stream) is router:
                     setattr(sys, stream, router.original)
+                _hand_over(router, router.original)
             _routers.clear()
+
+
+def _hand_over(before: TextIO | OutputRouter, after: TextIO | OutputRouter) -> None:
+    """Let handlers of logging that write to one stream write to another."""
+    for reference in tuple(logging._handlerList):  # all there are; loggers know those alone that were added to them
+        handler: Any = reference()
+        if isinstance(handler, logging.StreamHandler) and getattr(handler, "stream", None) is before:
+            handler.setStream(after)
 
 
 def finish(turn: Turn) -> None:

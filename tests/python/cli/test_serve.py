@@ -419,27 +419,15 @@ def test_a_program_that_asks_at_the_terminal_is_told_that_there_is_none(module: 
         server.close(force=True)
 
 
-def test_a_variable_that_is_not_utf_8_is_left_out_and_told(tmp_path: Path) -> None:
-    given = {**{name.encode(): text.encode() for name, text in environment().items()}, b"ODD": b"\xff"}
-    server = subprocess.Popen(
-        [
-            sys.executable,
-            "-m",
-            "hitl",
-            "serve",
-            "tests.python.support.agents:playbook",
-            "--port",
-            "0",
-            "--store",
-            "memory",
-        ],
-        cwd=ROOT,
-        env=given,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    with server:
+SERVE = [sys.executable, "-m", "hitl", "serve"]
+
+
+def test_a_variable_that_is_not_utf_8_is_left_out_and_told() -> None:
+    arguments = ["tests.python.support.agents:playbook", "--port", "0", "--store", "memory"]
+    given = {os.fsencode(name): os.fsencode(text) for name, text in environment().items()} | {b"ODD": b"\xff"}
+    with subprocess.Popen(
+        [*SERVE, *arguments], cwd=ROOT, env=given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
         try:
             assert server.stdout is not None
             assert server.stderr is not None
@@ -455,14 +443,14 @@ def test_a_variable_that_is_not_utf_8_is_left_out_and_told(tmp_path: Path) -> No
 
 @pytest.mark.skipif(sys.platform == "darwin", reason="every name of a file is UTF-8 there")
 def test_a_directory_whose_name_is_not_utf_8_is_refused_by_that(tmp_path: Path) -> None:
-    odd = os.fsencode(tmp_path) + b"/\xff"
-    os.mkdir(odd)
-    command = [sys.executable, "-m", "hitl", "serve", "hitl.examples.color_picker:agent", "--port", "0"]
+    odd = tmp_path / os.fsdecode(b"\xff")
+    odd.mkdir()
+    command = [*SERVE, "hitl.examples.color_picker:agent", "--port", "0"]
     done = subprocess.run(command, cwd=odd, env=environment(), capture_output=True, text=True, check=False, timeout=100)
     assert done.returncode == 2
     assert done.stderr.startswith("error: the working directory, '")
     assert "is not UTF-8: no worker can be started there\n\nhint: start it from a directory" in done.stderr
-    assert os.listdir(odd) == []
+    assert not list(odd.iterdir())
 
 
 HANDLES_ANOTHER_SIGNAL = """

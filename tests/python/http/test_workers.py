@@ -280,6 +280,13 @@ class TestOutput:
             line = either_server.wait_for_line(f"{word} on {stream}")
             assert session_id in line.replace(word, "")
 
+    def test_what_is_logged_has_its_session_too(self, serve: Serve, isolation: str) -> None:
+        """By a handler that an import has made, before there was anything to tell turns by."""
+        server = serve("tests.python.support.logging_agent:agent", isolation=isolation)
+        session_id = server.api.create()
+        server.api.run(session_id, "echo", "a word")
+        assert session_id in server.wait_for_line("INFO:my_agent:begun: echo")
+
     def test_of_turns_side_by_side_is_told_apart(self, either_server: Served) -> None:
         api = either_server.api
         sessions = [api.create() for _ in range(6)]

@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+import logging
 import select
 import sys
 import threading
@@ -212,6 +213,30 @@ def test_turns_print_to_the_server_and_the_program_to_its_own_output() -> None:
     assert text == {"stdout": "to you\nhalf a line\nfrom a thread\n", "stderr": "warn\nunfinished\n"}
     assert streams["stdout"].getvalue() == "before\nafter\n"
     assert streams["stderr"].getvalue() == "own error\n"
+
+
+def test_handlers_of_logging_write_by_turn_as_well() -> None:
+    logger = logging.getLogger("tests.of_the_router")
+    logger.propagate = False
+
+    async def agent(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+        logger.warning("inside")
+        return reply(message, state, "ok")
+
+    with own_streams() as streams:
+        handler = logging.StreamHandler(streams["stderr"])
+        logger.addHandler(handler)
+        try:
+            with Served(agent) as server:
+                logger.warning("outside")
+                server.turn()
+                frame = server.expect("log")
+                server.end()
+            assert (frame["stream"], frame["text"]) == ("stderr", "inside\n")
+            assert handler.stream is streams["stderr"]
+        finally:
+            logger.removeHandler(handler)
+    assert streams["stderr"].getvalue() == "outside\n"
 
 
 def test_a_program_that_replaced_a_stream_meanwhile_keeps_it() -> None:
