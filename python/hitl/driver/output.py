@@ -128,7 +128,8 @@ def uninstall() -> None:
 
 def _hand_over(before: TextIO | OutputRouter, after: TextIO | OutputRouter) -> None:
     """Let handlers of logging that write to one stream write to another."""
-    for reference in tuple(logging._handlerList):  # all there are; loggers know those alone that were added to them
+    known: Any = logging
+    for reference in tuple(known._handlerList):  # all there are; loggers know those alone that were added to them
         handler: Any = reference()
         if isinstance(handler, logging.StreamHandler) and getattr(handler, "stream", None) is before:
             handler.setStream(after)
