@@ -304,11 +304,10 @@ pub struct RunStore {
 
 #[pymethods]
 impl RunStore {
-    /// One in memory.
+    /// One in memory. It has no threads, so that a module may have one which many processes are forked from.
     #[staticmethod]
-    fn memory() -> PyResult<Self> {
-        check_owner()?;
-        Ok(Self { store: Arc::new(MemoryStore::default()), address: None })
+    fn memory() -> Self {
+        Self { store: Arc::new(MemoryStore::default()), address: None }
     }
 
     /// The one at `address`, to be used beside other processes, for whoever may wait for it. Raises `StoreError`.

@@ -63,6 +63,16 @@ def forks() -> None:
     print(hitl.run_sync(_echo, "two").output, flush=True)
 
 
+def forks_with_a_store_in_memory() -> None:
+    """Make a store, as an agent's module does, and use it in a process that is forked from this one."""
+    store = hitl.Store()
+    if os.fork() == 0:
+        print(hitl.run_sync(_echo, "one", store=store, session="s").output, flush=True)
+        os._exit(0)
+    os.wait()
+    print(hitl.run_sync(_echo, "two", store=store, session="s").output, flush=True)
+
+
 async def _run_again() -> None:
     await hitl.run(_echo, "in the child")
 
@@ -176,7 +186,7 @@ def resume(folder: str, edited: str = "") -> None:
     print(result.status, result.error_code, result.output, result.state is not None, files.deleted)
 
 
-FORKING = (forks, forks_beside_a_thread, child_exits, child_leaves_its_loop, forks_inside)
+FORKING = (forks, forks_with_a_store_in_memory, forks_beside_a_thread, child_exits, child_leaves_its_loop, forks_inside)
 PROGRAMS = (once, in_flight, *FORKING, pause, decide, resume)
 
 if __name__ == "__main__":

@@ -48,6 +48,11 @@ def test_use_after_a_fork_raises_and_the_parent_goes_on() -> None:
     assert "spawn" in child
 
 
+def test_a_store_in_memory_may_be_made_before_a_fork() -> None:
+    done = program("forks_with_a_store_in_memory")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "you said one\nyou said two\n", "")
+
+
 @pytest.mark.parametrize("how", ["multiprocessing", "subprocess", "exit"])
 def test_a_fork_beside_a_thread_leaves_its_loop_and_its_resources_alone(tmp_path: Path, how: str) -> None:
     done = program("forks_beside_a_thread", how, f"sqlite:{tmp_path / 'store.db'}")
