@@ -234,17 +234,22 @@ impl Running {
     }
 }
 
-/// Ends what serves: the engine first, which parks what waits and closes the store.
+/// Ends what serves: the engine first, which parks what waits. What still runs ends before the store is closed: another server
+/// takes it up from then on, and no step is to run at both.
 async fn end(
     engine: &Arc<Engine>,
     supervisor: Option<&Supervisor>,
     patience: Duration,
 ) -> Result<(), crate::domain::Error> {
-    let settled = engine.shut_down(patience).await;
+    let rested = engine.come_to_rest(patience).await;
+    if let Some(supervisor) = supervisor {
+        supervisor.end_work().await;
+    }
+    let closed = engine.close().await;
     if let Some(supervisor) = supervisor {
         supervisor.shutdown(Duration::ZERO).await;
     }
-    settled
+    closed.and(rested)
 }
 
 /// An engine on the store, and where this process stands with others that use it, if there can be any.

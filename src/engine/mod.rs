@@ -24,6 +24,7 @@ pub mod telling;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::{Error, TurnId};
@@ -42,8 +43,9 @@ use settings::Settings;
 use telling::Notifier;
 use telling::feed::Feed;
 
-/// How long paused turns may take to be parked when the server stops, however little turns at work get.
-const PARKING: Duration = Duration::from_secs(5);
+/// How long all else may take that a server does when it stops, once the time is over that turns at work get: to park paused
+/// turns, and to send what is due.
+const LAST: Duration = Duration::from_secs(5);
 
 /// See the module.
 pub struct Engine {
@@ -157,33 +159,54 @@ impl Engine {
         self.stopping.cancelled().await;
     }
 
-    /// Stops: nothing new is taken and begun, pollers go home at once, and paused turns are parked; turns at work may
-    /// finish or pause within `patience`. What is open then is taken up by the next server. Workers are the
-    /// supervisor's to stop, after this.
+    /// Stops: see [`Engine::come_to_rest`] and [`Engine::close`].
     ///
     /// # Errors
     /// The store's.
+    #[cfg(test)]
     pub async fn shut_down(self: &Arc<Self>, patience: Duration) -> Result<(), Error> {
+        let rested = self.come_to_rest(patience).await;
+        self.close().await.and(rested)
+    }
+
+    /// Nothing new is taken and begun, pollers go home at once, and paused turns are parked; turns at work may finish or pause
+    /// within `patience`, and all else ends soon after that. What is open then is taken up by the next server, once the store is
+    /// closed ([`Engine::close`]): what still runs of it is the supervisor's to end before that.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn come_to_rest(self: &Arc<Self>, patience: Duration) -> Result<(), Error> {
+        // One end for all of it: whatever hangs takes the time of what comes after it.
+        let begun = Instant::now();
+        let due = begun.checked_add(patience);
+        let last = due.and_then(|due| due.checked_add(LAST));
         self.stopping.cancel();
         if let Some(membership) = self.store.membership() {
             membership.drain();
         }
         faults::at(Point::EngineShutDown);
         // Those that pause from now on are parked as they do.
-        let parked = self.park_within(patience.max(PARKING)).await;
+        let parked = self.park_until(due.map(|due| due.max(begun + LAST))).await;
         faults::at(Point::EngineShutDownParked);
-        let finished = tokio::time::timeout(patience, self.placement.none_at_work()).await.is_ok();
-        if !finished {
+        if until(due, self.placement.none_at_work()).await.is_none() {
             tracing::warn!(
                 "turns were still at work at the end of the shutdown time; the next server goes on with them"
             );
         }
-        let parked = parked.and(self.park_within(PARKING).await);
-        self.telling.finish_outbox(patience).await;
+        let parked = parked.and(self.park_until(last).await);
+        let _ = until(last, self.telling.finish_outbox(patience)).await;
         self.stopped.cancel();
         self.placement.clear();
+        parked
+    }
+
+    /// Closes the store, which others may have from then on.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn close(&self) -> Result<(), Error> {
         // A turn that could not be parked is taken up by the next server all the same.
-        self.store.close().await.and(parked)
+        self.store.close().await
     }
 
     /// Whether turns are run here: else they are written for whichever server runs them.
@@ -212,6 +235,14 @@ impl Engine {
 
     fn is_stopping(&self) -> bool {
         self.stopping.is_cancelled()
+    }
+}
+
+/// What `work` comes to by `end`, where there is one.
+async fn until<T>(end: Option<Instant>, work: impl Future<Output = T>) -> Option<T> {
+    match end {
+        Some(end) => tokio::time::timeout_at(end, work).await.ok(),
+        None => Some(work.await),
     }
 }
 

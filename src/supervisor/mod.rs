@@ -8,6 +8,7 @@
 pub(crate) mod batch;
 pub mod channel;
 pub(crate) mod control;
+mod ending;
 pub(crate) mod frames;
 mod heartbeat;
 mod log;
@@ -28,14 +29,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-use futures_util::future::join_all;
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use self::channel::{Channel, FrameReader};
 use self::control::Mode;
-use self::frames::ToWorker;
 use self::pool::{Lease, LeaseError, LeaseRequest, Pool};
 use self::runtime::KnownRuntime;
 use self::settings::{Isolation, START_TIMEOUT, STOP_GRACE, SupervisorSettings, SupervisorStartError, WORKER_TIMEOUT};
@@ -214,47 +213,6 @@ impl Supervisor {
         let _ = self.inbox.set(inbox);
     }
 
-    /// Ends every worker, and returns when no process is left.
-    ///
-    /// Turns at work may end by themselves within `patience`; turns that wait for people are not waited for. What is
-    /// left is [`Lost::Stopping`](crate::engine::ports::dispatch::Lost::Stopping), unless the engine has parked or
-    /// settled it before.
-    pub async fn shutdown(&self, patience: Duration) {
-        self.stopping.store(true, Ordering::Relaxed);
-        for idle in self.pool.close(LeaseError::Stopping) {
-            idle.send(&ToWorker::Shutdown {});
-            if !idle.shared {
-                idle.finish();
-            }
-        }
-        if timeout(patience, self.until(|turn| turn.waiting)).await.is_err() {
-            tracing::warn!(turns = self.turns().len(), "turns were still at work at the end of the shutdown time");
-        }
-        // What the engine has just parked or cancelled, so that a worker which runs nothing else can close what it has open.
-        if timeout(KILL_GRACE, self.until(|turn| !turn.leaving)).await.is_err() {
-            tracing::warn!("turns did not leave their workers");
-        }
-        let (closing, others): (Vec<_>, Vec<_>) = self.pool.alive().into_iter().partition(|worker| worker.may_close());
-        for worker in others {
-            worker.kill();
-        }
-        for worker in &closing {
-            Arc::clone(worker).finish();
-        }
-        // Where the store still takes them, their ends are stored.
-        if timeout(KILL_GRACE, self.until(|_| false)).await.is_err() {
-            tracing::error!("turns could not be ended");
-        }
-        // Before the zygote ends, and its children with it. Those that take longer are killed.
-        let _ = timeout(KILL_GRACE, join_all(closing.iter().map(|worker| worker.ended()))).await;
-        if let Some(spawner) = &self.spawner {
-            spawner.stop().await;
-        }
-        if timeout(KILL_GRACE, self.pool.wait_empty()).await.is_err() {
-            tracing::error!("workers could not be ended");
-        }
-    }
-
     /// Kills every worker process at once; others take their place, and get no turn before [`Self::go_on`]. One that is a
     /// thread goes on: what it says is refused, once somebody else has its turns.
     pub fn kill_workers(&self) {
@@ -278,18 +236,6 @@ impl Supervisor {
         tokio::select! {
             gives = gives_turns.wait_for(|gives| *gives) => gives.is_ok(),
             () = self.pool.closed() => false,
-        }
-    }
-
-    /// Waits until no turn is left but such as `passes`.
-    async fn until(&self, passes: impl Fn(&OpenTurn) -> bool) {
-        loop {
-            let mut eased = std::pin::pin!(self.eased.notified());
-            eased.as_mut().enable();
-            if self.turns().values().all(&passes) {
-                return;
-            }
-            eased.await;
         }
     }
 

@@ -1,6 +1,6 @@
 //! What a worker knows of the turns that it has, and the way of its words to each.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
@@ -100,6 +100,11 @@ impl Seats {
         if let Some(sitter) = self.taken.get_mut(&turn) {
             sitter.at_work = at_work;
         }
+    }
+
+    /// Whether any turn is at work that is not among `others`.
+    pub fn any_at_work_beside(&self, others: &HashSet<TurnId>) -> bool {
+        self.taken.iter().any(|(turn, sitter)| sitter.at_work && !others.contains(turn))
     }
 
     /// Whether any turn is at work.

@@ -1,5 +1,6 @@
 //! One worker, from its first word to its last: which turns it runs, what it sends, how it ends.
 
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
@@ -184,6 +185,11 @@ impl Worker {
     /// Whether it has something to close, and none of its turns is at work: then it is let go, and not killed.
     pub fn may_close(&self) -> bool {
         self.has_open.load(Ordering::Relaxed) && self.can_be_killed() && !self.seats().any_at_work()
+    }
+
+    /// Whether it can be killed, and has a turn at work that is not among `others`.
+    pub fn works_beside(&self, others: &HashSet<TurnId>) -> bool {
+        self.can_be_killed() && self.seats().any_at_work_beside(others)
     }
 
     /// Gives it no new turns, because one of its turns cannot be stopped.

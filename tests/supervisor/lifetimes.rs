@@ -101,6 +101,20 @@ async fn a_shutdown_does_not_wait_for_people() {
 }
 
 #[tokio::test]
+async fn what_is_at_work_is_gone_before_another_server_takes_it_up_and_what_waits_for_people_is_not() {
+    let world = World::processes().await;
+    let (mut asking, mut working) = (world.start("ask color"), world.start("block"));
+    asking.waits().await;
+    assert!(matches!(working.next().await, Said::Replayed(_)));
+    // By now the supervisor knows that the first one waits.
+    assert_eq!(world.run("echo hello").await.unwrap(), "hello");
+    within(world.supervisor.end_work()).await;
+    assert_eq!(working.outcome().await.unwrap_err().code, "server_restarted");
+    assert!(asking.is_quiet());
+    world.shut_down().await;
+}
+
+#[tokio::test]
 async fn a_stopped_turn_ends_in_a_moment() {
     let world = World::processes().await;
     let mut turn = world.start("sleep");

@@ -8,12 +8,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use tokio::time::Instant;
 
 use crate::domain::{Error, Timestamp, TurnId};
-use crate::engine::Engine;
 use crate::engine::alarm::STORE_PAUSE;
 use crate::engine::journal::host::RunOver;
 use crate::engine::placement::live::Candidate;
+use crate::engine::{Engine, until};
 use crate::faults::{self, Point};
 use crate::store::about::About;
 use crate::store::record::DueKind;
@@ -77,15 +78,15 @@ impl Engine {
         }
     }
 
-    /// The same where the server stops, and not for longer than `patience`: what is not parked by then is taken up by the next
-    /// server all the same.
+    /// The same where the server stops, and not after `end`: what is not parked by then is taken up by the next server all the
+    /// same.
     ///
     /// # Errors
     /// The store's.
-    pub(in crate::engine) async fn park_within(self: &Arc<Self>, patience: Duration) -> Result<(), Error> {
-        match tokio::time::timeout(patience, self.park_due()).await {
-            Ok(parked) => parked.map(drop),
-            Err(_) => {
+    pub(in crate::engine) async fn park_until(self: &Arc<Self>, end: Option<Instant>) -> Result<(), Error> {
+        match until(end, self.park_due()).await {
+            Some(parked) => parked.map(drop),
+            None => {
                 tracing::warn!("not all paused turns could be parked in time; the next server goes on with them");
                 Ok(())
             }

@@ -6,12 +6,14 @@ use std::time::Duration;
 
 use serde_json::json;
 use tokio::sync::broadcast;
+use tokio::time::Instant;
 
 use super::support::{PATIENCE, World, asked, journal_of, message, question, runtime, settings, step, waiting};
 use crate::domain::access::Actor;
 use crate::domain::session::Failure;
 use crate::domain::status::{InterruptStatus, Status, TurnStatus};
 use crate::domain::{Error, InterruptId};
+use crate::engine::LAST;
 use crate::engine::ports::dispatch::{Lost, TurnOrder};
 use crate::engine::settings::Settings;
 use crate::engine::telling::view::{FeedItem, NewSession};
@@ -343,13 +345,14 @@ async fn a_server_that_stops_holds_nothing_any_more() {
 }
 
 #[tokio::test]
-async fn parking_has_an_end_when_the_server_stops_although_nothing_comes_of_it() {
+async fn all_that_a_server_does_as_it_stops_has_one_end_although_nothing_comes_of_it() {
     let (world, store) = world(settings()).await;
-    world.asking(1).await;
+    let (_paused, _working) = (world.asking(1).await, world.begin().await);
     store.hangs.store(true, Ordering::Relaxed);
-    world.engine.stopping.cancel();
     tokio::time::pause();
-    assert_eq!(world.engine.park_within(Duration::from_secs(1)).await, Ok(()));
+    let (begun, patience) = (Instant::now(), Duration::from_secs(20));
+    assert_eq!(world.engine.come_to_rest(patience).await, Ok(()));
+    assert!(begun.elapsed() <= patience + LAST + Duration::from_millis(1), "{:?}", begun.elapsed());
 }
 
 #[tokio::test]

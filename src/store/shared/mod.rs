@@ -27,9 +27,11 @@ mod whose;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::{broadcast, oneshot, watch};
+use tokio::time::timeout;
 use tokio_util::task::TaskTracker;
 
 use self::backend::{Backend, Committed};
@@ -56,6 +58,9 @@ use crate::faults;
 const MOST_CONFLICTS: u32 = 100;
 /// How often a job may ask for more than it was given.
 const MOST_ROUNDS: u32 = 1000;
+
+/// How long what is at work may take when the store is closed: the database may hang.
+const CLOSING: Duration = Duration::from_secs(5);
 
 /// Who uses the store, and what for.
 pub enum StoreAccess {
@@ -202,8 +207,18 @@ impl<B: Backend> Store for SharedStore<B> {
         self.inner.tasks.close();
         let inner = Arc::clone(&self.inner);
         Box::pin(async move {
-            inner.tasks.wait().await;
-            let closed = inner.backend.close().await;
+            let done = async {
+                inner.tasks.wait().await;
+                inner.backend.close().await
+            };
+            // What takes longer counts no more once the row is gone, where there is one: each commit looks for it.
+            let closed = match &inner.access {
+                StoreAccess::Member(_) => timeout(CLOSING, done).await.unwrap_or_else(|_| {
+                    tracing::error!("what the store was at is not done in time, and counts no more");
+                    Ok(())
+                }),
+                StoreAccess::Reader | StoreAccess::Alone => done.await,
+            };
             if let StoreAccess::Member(membership) = &inner.access {
                 membership.leave().await;
             }
