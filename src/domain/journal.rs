@@ -5,6 +5,7 @@ use serde_json::Value;
 
 use super::JsonObject;
 use super::id::InterruptId;
+use super::size::{size_of_members, size_of_value};
 use super::time::{Timestamp, as_millis};
 
 mod abandoned;
@@ -211,6 +212,29 @@ impl Entry {
     pub fn asked(&self) -> Option<(InterruptId, &StepIdentity)> {
         match self {
             Self::Ask { step, interrupt_id } => Some((*interrupt_id, step)),
+            _ => None,
+        }
+    }
+
+    /// About how many bytes it has, of what people, models and tools have said.
+    pub fn size(&self) -> usize {
+        let of_step = |step: &StepIdentity| size_of_members(&step.arguments);
+        match self {
+            Self::Step { step, result: StepResult::Value(value) | StepResult::Error(value) } => {
+                of_step(step) + size_of_value(value)
+            }
+            Self::Intent { step, arguments } => of_step(step) + arguments.as_ref().map_or(0, size_of_value),
+            Self::Ask { step, .. } => of_step(step),
+            Self::Answer { value, .. } => size_of_value(value),
+            Self::Pause { context: Some(context), .. } => size_of_value(context),
+            _ => 0,
+        }
+    }
+
+    /// The interrupt that was answered.
+    pub fn answered(&self) -> Option<InterruptId> {
+        match self {
+            Self::Answer { interrupt_id, .. } => Some(*interrupt_id),
             _ => None,
         }
     }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use unicode_general_category::{GeneralCategory, get_general_category};
 use url::Url;
 
-use super::JsonObject;
+use super::{JsonObject, size};
 
 /// Who said it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -177,6 +177,18 @@ pub fn is_media_type(text: &str) -> bool {
 }
 
 impl ChatMessage {
+    /// About how many bytes it has.
+    pub fn size(&self) -> usize {
+        let texts = [&self.content, &self.reasoning, &self.tool_call_id, &self.name, &self.base64_image];
+        let texts: usize = texts.into_iter().flatten().map(String::len).sum();
+        let details: usize = self.reasoning_details.iter().flatten().map(size::size_of_value).sum();
+        let call = |call: &ToolCall| call.id.len() + call.function.name.len() + call.function.arguments.len();
+        let calls: usize = self.tool_calls.iter().flatten().map(call).sum();
+        let of_file = |file: &Attachment| [&file.data, &file.url].into_iter().flatten().map(String::len).sum::<usize>();
+        let files: usize = self.attachments.iter().flatten().map(of_file).sum();
+        size_of::<Self>() + texts + details + calls + files + self.user_params.as_ref().map_or(0, size::size_of_members)
+    }
+
     /// What its members are called.
     pub const MEMBERS: [&str; 10] = [
         "role",

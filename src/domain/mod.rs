@@ -37,6 +37,7 @@ pub mod search;
 #[cfg(test)]
 pub mod seeds;
 pub mod session;
+pub mod size;
 pub mod standing;
 pub mod status;
 pub mod text;

@@ -115,7 +115,7 @@ impl Engine {
         if !self.placement.attach(dispatch) {
             return Ok(());
         }
-        let signals = self.store.signals();
+        let (signals, of_access) = (self.store.signals(), self.store.signals());
         if signals.is_some() {
             self.placement.share();
         }
@@ -129,6 +129,9 @@ impl Engine {
         self.spawn_sweeper();
         if let Some(signals) = signals {
             self.follow_others(signals);
+        }
+        if let Some(signals) = of_access {
+            self.follow_access(signals);
         }
         self.pump();
         Ok(())

@@ -328,6 +328,19 @@ pub trait Reader: OutboxReader + CarriedReader + AskedReader {
     fn has_seen(&self, interrupt: InterruptId, actor: &str) -> Result<bool, Error>;
 }
 
+/// The interrupts with these ids, in their order. Each is looked for before any is missed: who shares a database asks for all
+/// of them at once then.
+///
+/// # Errors
+/// The first of [`Reader::interrupt`].
+pub(crate) fn each_interrupt(
+    reader: &dyn Reader,
+    ids: impl IntoIterator<Item = InterruptId>,
+) -> Result<Vec<Option<Interrupt>>, Error> {
+    let found: Vec<_> = ids.into_iter().map(|id| reader.interrupt(id)).collect();
+    found.into_iter().collect()
+}
+
 /// The error of [`Transaction::set_messages_from`] for a session that remembers fewer than `first` messages.
 pub(in crate::store) fn too_few_messages(first: usize) -> Error {
     Error::Internal(format!("{first} messages are to stay, and the session has fewer"))

@@ -87,9 +87,16 @@ pub struct OthersSnapshot {
     pub owned: Vec<OrphanedTurn>,
     /// Those of the turns in memory that are not this process's any more, or to whom others have written.
     pub moved: Vec<TurnId>,
-    /// Counts how often something has changed that each process keeps in memory beside all sessions: keys, sign-ins, the policy
-    /// that was pushed, or that the store is in use where it is now (`hitl store adopt`).
-    pub access: u64,
     /// How often a standby has taken the database's place. Each time, what was told before may have been taken back.
+    pub promotions: u64,
+}
+
+/// How far what each process keeps in memory beside all sessions is what the store has: it is read anew where this is another.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AccessVersion {
+    /// Counts how often keys, sign-ins or the policy that was pushed have changed, or that the store is in use where it is now
+    /// (`hitl store adopt`).
+    pub changes: u64,
+    /// How often a standby has taken the database's place.
     pub promotions: u64,
 }

@@ -15,7 +15,7 @@ use super::graphs::{
 };
 use super::outbox::OutboxFigures;
 use super::record::{Due, PendingCount, RetriableTurn, Turn};
-use super::signals::{KnownTurn, LeftTurn, OrphanedTurn, OthersSnapshot, TurnTaker};
+use super::signals::{AccessVersion, KnownTurn, LeftTurn, OrphanedTurn, OthersSnapshot, TurnTaker};
 use super::{BoxFuture, JobValue, Reader, Store, Transaction, finished};
 use crate::domain::audit::{Deed, Head};
 use crate::domain::journal::{CodeVersion, Entry, PendingTimer};
@@ -71,6 +71,10 @@ pub trait Upkeep: GraphStates {
     /// What others have left to do that `taker` may, the first of it, and what they have done to the turns that this process has
     /// in memory; nothing where it has the store for itself.
     fn look(&self, taker: TurnTaker, known: Vec<KnownTurn>) -> BoxFuture<'static, Result<OthersSnapshot, Error>>;
+
+    /// Whether others have changed what this process keeps in memory beside all sessions. Whatever holds up what is asked of
+    /// sessions and turns does not hold this up; always the same where this process has the store for itself.
+    fn access_version(&self) -> BoxFuture<'static, Result<AccessVersion, Error>>;
 
     /// Up to `limit` things whose time has come at `now`, earliest first: pending interrupts that expire, except those of
     /// suspended turns, and timers of parked turns.
@@ -273,6 +277,10 @@ impl<S: LocalStore + ?Sized> Upkeep for S {
 
     fn look(&self, _: TurnTaker, _: Vec<KnownTurn>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
         Box::pin(std::future::ready(Ok(OthersSnapshot::default())))
+    }
+
+    fn access_version(&self) -> BoxFuture<'static, Result<AccessVersion, Error>> {
+        Box::pin(std::future::ready(Ok(AccessVersion::default())))
     }
 
     fn due(&self, now: Timestamp, limit: usize) -> BoxFuture<'static, Result<Vec<Due>, Error>> {

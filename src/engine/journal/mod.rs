@@ -1,5 +1,6 @@
 //! What changes sessions and their turns, each in one transaction, and what is read of them.
 
+pub(super) mod access_elsewhere;
 pub mod answers;
 pub(super) mod append;
 pub mod audit;

@@ -1,10 +1,10 @@
-//! Other servers that share the store: what they leave is taken up here, and what they do to turns, sessions, keys and
-//! the policy is heard of here.
+//! Other servers that share the store: what they leave is taken up here, and what they do to turns and sessions is heard of
+//! here. Keys and the policy are followed beside it ([`super::access_elsewhere`]).
 //!
 //! They ring for what they have committed ([`Signal`]). A ring is a hint: what is acted on is read from the store, and where no
 //! ring came, a look each second finds the same. So nothing depends on rings but how soon something happens.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::domain::journal::{Entry, RecordedEntry};
 use crate::domain::turn::TurnState;
-use crate::domain::{Error, SessionId, Timestamp, TurnId};
+use crate::domain::{Error, InterruptId, SessionId, Timestamp, TurnId};
 use crate::engine::Engine;
 use crate::engine::journal::routing::WithheldTurns;
 use crate::engine::placement::live::LiveSnapshot;
@@ -26,20 +26,20 @@ use crate::faults::Rule;
 use crate::store::about::About;
 use crate::store::shared::servers::OtherServer;
 use crate::store::signals::{KnownTurn, MOST_ORPHANS, OrphanedTurn, Signal};
-use crate::store::{Reader, StoreExt};
+use crate::store::{Reader, StoreExt, each_interrupt};
 
 /// How long it is between two looks at what others have left and done.
-const LOOK: Duration = Duration::from_secs(1);
+pub(super) const LOOK: Duration = Duration::from_secs(1);
 /// After how many looks whoever waits for a session reads it, whether or not somebody rang.
 const LOOKS_PER_REREAD: u32 = 5;
 
 /// What was found when it was looked last.
 struct Followed {
-    /// How often keys, sign-ins and the policy had changed by then; unknown before the first look.
-    access: Option<u64>,
     /// How often a standby had taken the database's place by then.
     promotions: Option<u64>,
     looks: u32,
+    /// How many looks in a row have failed.
+    failed: u32,
     next: Instant,
     /// What was left to servers with other code.
     withheld: WithheldTurns,
@@ -75,9 +75,9 @@ impl Engine {
         let engine = Arc::clone(self);
         tokio::spawn(async move {
             let mut followed = Followed {
-                access: None,
                 promotions: None,
                 looks: 0,
+                failed: 0,
                 next: Instant::now(),
                 withheld: WithheldTurns::default(),
                 left: HashSet::new(),
@@ -116,13 +116,7 @@ impl Engine {
             // With a look for each, a queue would cost the more the longer it is.
             Signal::NewTurn if !self.placement.wants_new() => {}
             Signal::NewTurn => followed.next = Instant::now(),
-            Signal::Access => {
-                if let Err(error) = self.access.changed_elsewhere().await {
-                    // The next look tries again.
-                    tracing::warn!(%error, "keys or a policy that were changed elsewhere could not be read yet");
-                    followed.access = None;
-                }
-            }
+            Signal::Access => {}
             Signal::Departure => {
                 self.telling.take_over_outbox();
                 self.journal.alarm.set(Timestamp::from_millis(0));
@@ -157,31 +151,23 @@ impl Engine {
         let mut look = match looked {
             Ok(look) => look,
             Err(error) => {
-                tracing::debug!(%error, "what other servers do could not be looked at");
+                followed.failed = followed.failed.saturating_add(1);
+                match followed.failed {
+                    2 => tracing::warn!(%error, "what other servers do could not be looked at; it is tried again"),
+                    _ => tracing::debug!(%error, "what other servers do could not be looked at"),
+                }
                 return;
             }
         };
+        followed.failed = 0;
         if followed.promotions.replace(look.promotions).is_some_and(|before| before != look.promotions) {
             tracing::warn!(
                 "another database has taken the place of the one before: what it does not know of is begun anew"
             );
             self.journal.alarm.set(Timestamp::from_millis(0));
             self.telling.missed_elsewhere();
-            followed.access = None;
         }
         self.drop_what_was_taken_back(look.promotions).await;
-        if followed.access != Some(look.access) {
-            match self.access.changed_elsewhere().await {
-                Ok(()) => {
-                    followed.access = Some(look.access);
-                    // Its notices go out once a store is adopted, which is told in the same way.
-                    self.telling.take_over_outbox();
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "keys or a policy that may have changed elsewhere could not be read yet")
-                }
-            }
-        }
         if !look.moved.is_empty() {
             self.catch_up(|known| look.moved.contains(&known.turn)).await;
         }
@@ -293,7 +279,7 @@ impl Engine {
 
     /// Turns in memory here get what others have written to them, and those that are not this server's any more are dropped.
     async fn catch_up(self: &Arc<Self>, is_meant: impl Fn(&KnownTurn) -> bool) {
-        for known in self.placement.known_turns().into_iter().filter(is_meant) {
+        for known in self.placement.known_turns_that(is_meant) {
             if let Err(error) = self.catch_up_one(known).await {
                 tracing::error!(turn = %known.turn, %error, "what others wrote to a turn could not be read; it is tried again");
             }
@@ -360,18 +346,17 @@ fn deliveries(
     reader: &dyn Reader,
     entries: impl Iterator<Item = (u64, RecordedEntry)>,
 ) -> Result<Vec<Delivery>, Error> {
-    let found = entries.map(|(index, recorded)| delivery(reader, index, recorded));
-    found.filter_map(Result::transpose).collect()
-}
-
-fn delivery(reader: &dyn Reader, index: u64, recorded: RecordedEntry) -> Result<Option<Delivery>, Error> {
-    let RecordedEntry { at, entry } = recorded;
-    Ok(match entry {
-        Entry::Answer { interrupt_id, value } => {
-            let by = reader.interrupt(interrupt_id)?.and_then(|answered| answered.resolved_by);
-            Some(Delivery::Answer { index, at, interrupt: interrupt_id, value, by })
+    let entries: Vec<_> = entries.collect();
+    let answered = entries.iter().filter_map(|(_, recorded)| recorded.entry.answered());
+    let found = each_interrupt(reader, answered)?.into_iter().flatten();
+    let mut names: HashMap<InterruptId, String> =
+        found.filter_map(|answered| Some((answered.interrupt_id, answered.resolved_by?))).collect();
+    let delivery = |(index, RecordedEntry { at, entry })| match entry {
+        Entry::Answer { interrupt_id: interrupt, value } => {
+            Some(Delivery::Answer { index, at, interrupt, value, by: names.remove(&interrupt) })
         }
         Entry::Expire { interrupt_id } => Some(Delivery::Expired { index, at, interrupt: interrupt_id }),
         _ => None,
-    })
+    };
+    Ok(entries.into_iter().filter_map(delivery).collect())
 }

@@ -21,7 +21,7 @@ use crate::store::about::About;
 use crate::store::carried::Carried;
 use crate::store::clock::{Clock, WallClock};
 use crate::store::record::Turn;
-use crate::store::{Reader, StoreExt, Transaction};
+use crate::store::{Reader, StoreExt, Transaction, each_interrupt};
 
 /// What a run begins with.
 #[derive(Debug)]
@@ -206,8 +206,7 @@ fn read_state(
     let interrupts = match (session.turn() == Some(row.id), session.retry()) {
         (true, _) => reader.pending(session.id)?,
         (false, Some(retry)) if retry.turn == row.id => {
-            let records = retry.pending.iter().map(|id| reader.interrupt(*id)).collect::<Result<Vec<_>, _>>()?;
-            records.into_iter().flatten().collect()
+            each_interrupt(reader, retry.pending.iter().copied())?.into_iter().flatten().collect()
         }
         _ => return Ok(None),
     };

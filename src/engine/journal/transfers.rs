@@ -21,7 +21,7 @@ use crate::engine::telling::view::{IdempotencyKey, SessionView, view, view_of};
 use crate::engine::{Engine, detached};
 use crate::store::about::About;
 use crate::store::carried::Carried;
-use crate::store::{StoreExt, Transaction};
+use crate::store::{StoreExt, Transaction, each_interrupt};
 
 /// What an import's transaction came to.
 struct Imported {
@@ -193,10 +193,9 @@ fn check_is_new(tx: &dyn Transaction, state: &RunState) -> Result<bool, Error> {
     if tx.turn(state.turn)?.is_some() {
         return Err(Error::RunStateKnown);
     }
-    for interrupt in &state.interrupts {
-        if tx.interrupt(interrupt.interrupt_id)?.is_some() {
-            return Err(Error::RunStateKnown);
-        }
+    let asked = each_interrupt(tx, state.interrupts.iter().map(|asked| asked.interrupt_id))?;
+    if asked.iter().any(Option::is_some) {
+        return Err(Error::RunStateKnown);
     }
     match tx.carried(state.turn)? {
         None => Ok(false),

@@ -21,7 +21,7 @@ use crate::faults::{self, Point};
 use crate::store::about::About;
 use crate::store::record::{DueKind, Turn};
 use crate::store::turns::check_owner;
-use crate::store::{Reader, StoreExt, Transaction};
+use crate::store::{Reader, StoreExt, Transaction, each_interrupt};
 
 /// What is to be done about a turn that was woken, after the commit.
 pub enum WakeOutcome {
@@ -361,19 +361,13 @@ fn order(reader: &dyn Reader, turn: &Turn, epoch: u64, journal: Vec<RecordedEntr
 /// Who gave the answers that came after all that the turn has said itself. Whoever runs it tells of each of them once,
 /// and cannot have told of these.
 fn answered_by(reader: &dyn Reader, journal: &[RecordedEntry]) -> Result<BTreeMap<InterruptId, String>, Error> {
-    let mut names = BTreeMap::new();
-    for recorded in journal.iter().rev() {
-        match &recorded.entry {
-            Entry::Answer { interrupt_id, .. } => {
-                if let Some(by) = reader.interrupt(*interrupt_id)?.and_then(|interrupt| interrupt.resolved_by) {
-                    names.insert(*interrupt_id, by);
-                }
-            }
-            Entry::Step { .. } | Entry::Intent { .. } | Entry::Ask { .. } | Entry::Timer { .. } => break,
-            _ => {}
-        }
-    }
-    Ok(names)
+    let says_itself = |recorded: &&RecordedEntry| {
+        matches!(recorded.entry, Entry::Step { .. } | Entry::Intent { .. } | Entry::Ask { .. } | Entry::Timer { .. })
+    };
+    let since = journal.iter().rev().take_while(|recorded| !says_itself(recorded));
+    let answered = since.filter_map(|recorded| recorded.entry.answered());
+    let found = each_interrupt(reader, answered)?.into_iter().flatten();
+    Ok(found.filter_map(|answered| Some((answered.interrupt_id, answered.resolved_by?))).collect())
 }
 
 /// Whether there were rules when the turn was taken up last.

@@ -198,7 +198,13 @@ impl Placement {
 
     /// The turns at workers, and how much of their journals is known here.
     pub fn known_turns(&self) -> Vec<KnownTurn> {
-        self.lock().at_workers.iter().map(|(turn, live)| live.as_known(*turn)).collect()
+        self.known_turns_that(|_| true)
+    }
+
+    /// Those of them that are meant: no other is copied under the lock.
+    pub fn known_turns_that(&self, is_meant: impl Fn(&KnownTurn) -> bool) -> Vec<KnownTurn> {
+        let turns = self.lock();
+        turns.at_workers.iter().map(|(turn, live)| live.as_known(*turn)).filter(is_meant).collect()
     }
 
     /// The turns that this process knows of: in memory, with a slot or waiting for one, or resting before they are taken up

@@ -11,9 +11,10 @@ use tokio::sync::{broadcast, mpsc};
 use tokio_util::sync::CancellationToken;
 
 use crate::domain::event::{EventView, NumberedEvent};
+use crate::domain::size::size_of_members;
 use crate::domain::{Error, SessionId};
 use crate::engine::alarm::STORE_PAUSE;
-use crate::engine::telling::passing::{PassingBytes, PassingEvent, written_size};
+use crate::engine::telling::passing::{PassingBytes, PassingEvent};
 use crate::engine::telling::view::{FeedItem, Subscription};
 use crate::store::{Store, StoreExt};
 
@@ -350,7 +351,7 @@ async fn events(
 
 /// How many events to read after these: as many as are a portion, if the longest of these is like the next.
 fn next_batch(events: &[NumberedEvent]) -> usize {
-    let longest = events.iter().map(|event| written_size(&event.event.data)).max().unwrap_or_default();
+    let longest = events.iter().map(|event| size_of_members(&event.event.data)).max().unwrap_or_default();
     (PORTION / longest.max(1)).clamp(1, BATCH)
 }
 

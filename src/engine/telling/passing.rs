@@ -4,12 +4,11 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
-use crate::domain::JsonObject;
 use crate::domain::event::EventView;
+use crate::domain::size::size_of_members;
 
 /// How many bytes of them are in memory. Nobody is promised to hear them, so those beyond that are heard by nobody.
 const MOST: usize = 16 * 1024 * 1024;
@@ -35,7 +34,7 @@ pub struct PassingEvent {
 impl PassingBytes {
     /// `event`, where there is room for it.
     pub fn take(&self, event: EventView) -> Option<PassingEvent> {
-        let size = written_size(&event.data);
+        let size = size_of_members(&event.data);
         let room = Arc::clone(&self.0);
         let passing = PassingEvent { event, size, room };
         let before = self.0.taken.fetch_add(size, Ordering::AcqRel);
@@ -64,20 +63,6 @@ impl Deref for PassingEvent {
 impl Drop for PassingEvent {
     fn drop(&mut self) {
         self.room.taken.fetch_sub(self.size, Ordering::AcqRel);
-    }
-}
-
-/// About how long an event's data is as JSON.
-pub(super) fn written_size(data: &JsonObject) -> usize {
-    data.iter().map(|(name, value)| name.len() + size_of_value(value)).sum()
-}
-
-fn size_of_value(value: &Value) -> usize {
-    match value {
-        Value::String(text) => text.len(),
-        Value::Array(items) => items.iter().map(|item| 1 + size_of_value(item)).sum(),
-        Value::Object(members) => written_size(members),
-        Value::Null | Value::Bool(_) | Value::Number(_) => 8,
     }
 }
 

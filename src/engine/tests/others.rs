@@ -4,14 +4,19 @@
 use std::sync::Arc;
 
 use serde_json::json;
+use tokio::runtime::Handle;
 
-use super::support::{World, ahead, asked, question, server, step, waiting};
+use super::support::{World, ahead, asked, question, runtime, server, settings, step, waiting};
+use crate::domain::access::digest;
 use crate::domain::{InterruptId, Timestamp};
 use crate::engine::ports::dispatch::{Delivery, TurnOrder};
 use crate::faults;
 use crate::store::clock::{Clock, WallClock};
+use crate::store::contract::fixture::Fixture;
+use crate::store::shared::{SharedStore, StoreAccess};
 use crate::store::simulated::network::{Link, Weather};
 use crate::store::simulated::{LeftOut, SimulatedDatabase};
+use crate::store::upkeep::Upkeep;
 
 /// A clock that is an hour ahead.
 struct Ahead;
@@ -107,4 +112,54 @@ async fn a_step_with_nothing_unknown_before_it_asks_the_database_nothing() {
     let _ = database.calls();
     here.step(&order, "b").await.unwrap();
     assert_eq!((told(&here), database.calls()), (vec![3], one_commit));
+}
+
+/// More questions than a job may ask for one after the other.
+const MANY: usize = 1500;
+
+#[tokio::test(start_paused = true)]
+async fn however_many_were_answered_elsewhere_a_turn_is_told_of_them_at_once() {
+    let (here, there, database) = servers().await;
+    let (order, interrupts) = asking(&here, MANY, None).await;
+    for interrupt in interrupts {
+        there.answer(order.session, interrupt, json!("yes")).await.unwrap();
+    }
+    let _ = database.calls();
+    here.step(&order, "a").await.unwrap();
+    let (calls, _) = database.calls();
+    assert!(calls <= 10, "it has asked {calls} times");
+    assert_eq!(told(&here).len(), MANY);
+}
+
+#[tokio::test(start_paused = true)]
+async fn however_many_were_answered_a_turn_is_taken_up_at_once() {
+    let database = SimulatedDatabase::new(Arc::new(WallClock));
+    let begun = async || {
+        let store = SharedStore::new(database.clone(), StoreAccess::Alone, Arc::new(WallClock), Handle::current());
+        World::over(Fixture::memory(), Arc::new(store), settings(), runtime()).await
+    };
+    let first = begun().await;
+    let (order, interrupts) = first.asking(MANY).await;
+    for interrupt in interrupts {
+        first.answer(order.session, interrupt, json!("yes")).await.unwrap();
+    }
+    first.engine.stopped.cancel();
+    tokio::task::yield_now().await;
+    let _ = database.calls();
+    let second = begun().await;
+    assert_eq!(second.order().await.answered_by.len(), 0, "nobody has said who they are");
+    let (calls, _) = database.calls();
+    assert!(calls <= 10, "it has asked {calls} times");
+}
+
+#[tokio::test(start_paused = true)]
+async fn cookies_that_are_no_sign_in_change_nothing_for_anybody() {
+    let (here, _there, database) = servers().await;
+    let before = database.access_version().await.unwrap();
+    let _ = database.calls();
+    for number in 0..100 {
+        here.engine.access().sign_out(digest(format!("cookie {number}").as_bytes())).await.unwrap();
+    }
+    assert_eq!(database.access_version().await, Ok(before));
+    assert_eq!(database.calls().1, 0, "nothing is committed");
 }

@@ -196,13 +196,22 @@ impl Inner {
             matches!(question, StoreQuestion::LastEvent | StoreQuestion::EventsAfter { session: None, .. })
         };
         let is_any_of_all = questions.iter().any(is_of_all);
+        let is_of_access = |question: &StoreQuestion| {
+            matches!(question, StoreQuestion::Keys | StoreQuestion::SignIns | StoreQuestion::PushedPolicy)
+        };
+        let is_apart = !questions.is_empty() && questions.iter().all(is_of_access);
         let mut horizon = Horizon::new(&self.in_the_way, self.patience);
         let (slices, mut replies) = loop {
             let AskedCalls { mut calls, slices } = AskedCalls::of(&questions);
             if is_any_of_all {
                 calls.splice(0..0, [horizon.call(), SqlCall::new(sql!("events/horizon"), vec![])]);
             }
-            let mut replies = Replies::new(self.pool.run(Frame::Snapshot, calls).await?);
+            let made = if is_apart {
+                self.pool.look_apart(calls).await?
+            } else {
+                self.pool.run(Frame::Snapshot, calls).await?
+            };
+            let mut replies = Replies::new(made);
             if !is_any_of_all {
                 break (slices, replies);
             }

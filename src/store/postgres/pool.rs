@@ -17,12 +17,16 @@ use crate::store::open_error::OpenError;
 use crate::store::shared::servers::ServerId;
 
 /// How many connections a server has at most.
-pub const CONNECTIONS: usize = COMMITTING + READING;
+pub const CONNECTIONS: usize = COMMITTING + READING + APART;
 /// How many of them are for commits. Each is a process of the database; a batch takes one for a round
 /// trip, so that a few serve thousands of batches a second.
 pub(super) const COMMITTING: usize = 4;
 /// How many are for what is read: however slow a list is, commits do not wait for it.
 const READING: usize = 4;
+
+/// How many are for keys, sign-ins and the policy, and for whether they have changed: what holds up all reading of turns does
+/// not keep a key that was revoked good.
+const APART: usize = 1;
 
 /// How long a batch waits for a connection.
 const QUEUED: Duration = Duration::from_secs(10);
@@ -34,15 +38,16 @@ pub(super) struct ConnectionPool {
     member: OnceLock<ServerId>,
     committing: Arc<Semaphore>,
     reading: Arc<Semaphore>,
+    apart: Arc<Semaphore>,
     idle: Mutex<Vec<Connection>>,
 }
 
 impl ConnectionPool {
     /// Beside `first`, which is there already, none is opened before it is needed.
     pub(super) fn new(address: PgAddress, first: Connection) -> Self {
-        let (committing, reading) = (Semaphore::new(COMMITTING), Semaphore::new(READING));
-        let idle = Mutex::new(vec![first]);
-        Self { address, member: OnceLock::new(), committing: Arc::new(committing), reading: Arc::new(reading), idle }
+        let [committing, reading, apart] =
+            [COMMITTING, READING, APART].map(|connections| Arc::new(Semaphore::new(connections)));
+        Self { address, member: OnceLock::new(), committing, reading, apart, idle: Mutex::new(vec![first]) }
     }
 
     /// Says for whom it commits from now on; once.
@@ -74,8 +79,22 @@ impl ConnectionPool {
         self.make(Frame::Commit, calls).await
     }
 
+    /// Reads on the connection that is kept for that ([`APART`]).
+    pub(super) async fn look_apart(self: &Arc<Self>, calls: Vec<SqlCall>) -> Result<Vec<Vec<Row>>, CallFailure> {
+        self.make_at(&self.apart, Frame::Snapshot, calls).await
+    }
+
     async fn make(self: &Arc<Self>, frame: Frame, calls: Vec<SqlCall>) -> Result<Vec<Vec<Row>>, CallFailure> {
-        let (pool, place) = (Arc::clone(self), self.place(frame).await?);
+        self.make_at(self.places(frame), frame, calls).await
+    }
+
+    async fn make_at(
+        self: &Arc<Self>,
+        places: &Arc<Semaphore>,
+        frame: Frame,
+        calls: Vec<SqlCall>,
+    ) -> Result<Vec<Vec<Row>>, CallFailure> {
+        let (pool, place) = (Arc::clone(self), Self::place(places).await?);
         let made = tokio::spawn(async move {
             let mut connection = pool.connection(frame).await?;
             let outcome = connection.run(frame, calls).await;
@@ -101,8 +120,8 @@ impl ConnectionPool {
         self.places(frame).available_permits()
     }
 
-    async fn place(&self, frame: Frame) -> Result<OwnedSemaphorePermit, CallFailure> {
-        match timeout(QUEUED, Arc::clone(self.places(frame)).acquire_owned()).await {
+    async fn place(places: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, CallFailure> {
+        match timeout(QUEUED, Arc::clone(places).acquire_owned()).await {
             Ok(Ok(place)) => Ok(place),
             Ok(Err(_)) => Err(CallFailure::Lost("the store is closed".to_owned())),
             Err(_) => Err(CallFailure::Lost("every connection is busy".to_owned())),
@@ -140,7 +159,7 @@ impl ConnectionPool {
 
     /// Takes no more calls, and waits for those that were taken.
     pub(super) async fn close(&self) -> Result<(), Error> {
-        for (places, all) in [(&self.committing, COMMITTING), (&self.reading, READING)] {
+        for (places, all) in [(&self.committing, COMMITTING), (&self.reading, READING), (&self.apart, APART)] {
             // A second one finds it closed.
             let over = places.acquire_many(u32::try_from(all).unwrap_or(u32::MAX)).await;
             places.close();

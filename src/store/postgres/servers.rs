@@ -13,6 +13,7 @@ use super::asking::params;
 use super::cells::PostgresCells;
 use super::connection::{CallFailure, Connection, Frame, PATIENCE, SqlCall};
 use super::horizon::{Horizon, InTheWay};
+use super::pool::ConnectionPool;
 use super::{opening, sql};
 use crate::domain::Error;
 use crate::store::BoxFuture;
@@ -29,7 +30,11 @@ const LAST_WORDS: Duration = Duration::from_secs(5);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// See the module.
-pub struct PostgresServers(Arc<BeatConnection>);
+pub struct PostgresServers {
+    beats: Arc<BeatConnection>,
+    /// Whose connections read what somebody cannot wait for; without it, that is read over the one for beats.
+    pool: Option<Arc<ConnectionPool>>,
+}
 
 struct BeatConnection {
     address: PgAddress,
@@ -39,7 +44,12 @@ struct BeatConnection {
 impl PostgresServers {
     /// Those of the database at `address`, which has the schema.
     pub fn new(address: PgAddress) -> Self {
-        Self(Arc::new(BeatConnection { address, connection: Mutex::default() }))
+        Self { beats: Arc::new(BeatConnection { address, connection: Mutex::default() }), pool: None }
+    }
+
+    /// The same, for a server that has a pool.
+    pub(super) fn beside(address: PgAddress, pool: Arc<ConnectionPool>) -> Self {
+        Self { pool: Some(pool), ..Self::new(address) }
     }
 }
 
@@ -50,7 +60,7 @@ impl PostgresServers {
 pub async fn list(address: &PgAddress) -> Result<Vec<OtherServer>, OpenError> {
     opening::open_to_read(address).await?;
     let nobody = ServerId(Uuid::nil());
-    PostgresServers::new(address.clone()).0.others(nobody).await.map_err(|error| unreachable(address, &error))
+    PostgresServers::new(address.clone()).beats.others(nobody).await.map_err(|error| unreachable(address, &error))
 }
 
 /// Asks a server to end as by SIGTERM; whether it was there.
@@ -60,7 +70,7 @@ pub async fn list(address: &PgAddress) -> Result<Vec<OtherServer>, OpenError> {
 pub async fn drain(address: &PgAddress, id: ServerId) -> Result<bool, OpenError> {
     opening::open_to_read(address).await?;
     let servers = PostgresServers::new(address.clone());
-    let asked = servers.0.run(Frame::Commit, vec![SqlCall::new(sql!("servers/drain"), params![id.0])]).await;
+    let asked = servers.beats.run(Frame::Commit, vec![SqlCall::new(sql!("servers/drain"), params![id.0])]).await;
     let asked = asked.map_err(|error| unreachable(address, &error))?;
     Ok(asked.iter().any(|rows| !rows.is_empty()))
 }
@@ -120,7 +130,7 @@ impl BeatConnection {
     }
 
     async fn others(&self, id: ServerId) -> Result<Vec<OtherServer>, Error> {
-        let replies = self.run(Frame::Snapshot, vec![SqlCall::new(sql!("servers/others"), params![id.0])]).await?;
+        let replies = self.run(Frame::Snapshot, vec![others_of(id)]).await?;
         replies.iter().flatten().map(other).collect()
     }
 
@@ -153,13 +163,21 @@ impl BeatConnection {
 
 impl ServerRows for PostgresServers {
     fn register(&self, row: ServerRow) -> BoxFuture<'static, Result<Registered, Error>> {
-        let beats = Arc::clone(&self.0);
+        let beats = Arc::clone(&self.beats);
         Box::pin(async move { beats.register(row).await })
     }
 
     fn others(&self, id: ServerId) -> BoxFuture<'static, Result<Vec<OtherServer>, Error>> {
-        let beats = Arc::clone(&self.0);
+        let beats = Arc::clone(&self.beats);
         Box::pin(async move { beats.others(id).await })
+    }
+
+    fn look(&self, id: ServerId) -> BoxFuture<'static, Result<Vec<OtherServer>, Error>> {
+        let Some(pool) = self.pool.clone() else { return self.others(id) };
+        Box::pin(async move {
+            let replies = pool.run(Frame::Snapshot, vec![others_of(id)]).await?;
+            replies.iter().flatten().map(other).collect()
+        })
     }
 
     fn beat(
@@ -169,7 +187,7 @@ impl ServerRows for PostgresServers {
         running: RunningNow,
         is_draining: bool,
     ) -> BoxFuture<'static, Result<Option<bool>, Error>> {
-        let beats = Arc::clone(&self.0);
+        let beats = Arc::clone(&self.beats);
         Box::pin(async move {
             let params = params![id.0, rows::integer(at_work), is_draining, running.code, running.policy];
             let call = SqlCall::new(sql!("servers/beat"), params);
@@ -179,16 +197,20 @@ impl ServerRows for PostgresServers {
     }
 
     fn bury(&self, id: ServerId, beat: u64) -> BoxFuture<'static, Result<bool, Error>> {
-        let beats = Arc::clone(&self.0);
+        let beats = Arc::clone(&self.beats);
         Box::pin(async move { beats.bury(id, beat).await })
     }
 
     fn leave(&self, id: ServerId) -> BoxFuture<'static, Result<(), Error>> {
-        let beats = Arc::clone(&self.0);
+        let beats = Arc::clone(&self.beats);
         Box::pin(async move {
             beats.run(Frame::Commit, vec![SqlCall::new(sql!("servers/leave"), params![id.0])]).await.map(drop)
         })
     }
+}
+
+fn others_of(id: ServerId) -> SqlCall {
+    SqlCall::new(sql!("servers/others"), params![id.0])
 }
 
 fn other(row: &Row) -> Result<OtherServer, Error> {

@@ -28,7 +28,7 @@ pub async fn join(
     admission: Admission,
 ) -> Result<SharedStore<PostgresBackend>, OpenError> {
     let backend = PostgresBackend::connect(address).await?;
-    let rows = Arc::new(PostgresServers::new(address.clone()));
+    let rows = Arc::new(PostgresServers::beside(address.clone(), backend.pool()));
     let timings = Timings::USUAL.faster(faults::cluster_speed());
     let joined = Membership::join(rows, ServerRow::of_this_process(kind, role), admission, timings).await;
     let membership = joined.map_err(|error| refused(address, error))?;

@@ -23,7 +23,7 @@ use crate::store::rows::notices::{known_events, notice};
 use crate::store::rows::readable::without_nulls;
 use crate::store::rows::{self, Cells as _, entries};
 use crate::store::shared::question::{Answer, StoreQuestion};
-use crate::store::signals::{KnownTurn, LeftTurn, OrphanedTurn, OthersSnapshot, TurnTaker};
+use crate::store::signals::{AccessVersion, KnownTurn, LeftTurn, OrphanedTurn, OthersSnapshot, TurnTaker};
 use crate::store::upkeep::{LeftTurns, ReadyTurns, Receivers, Sweep, Totals, Upkeep, paused};
 
 /// How many columns of turns/left are before the turn's epoch, those of its session, and those of its last entry.
@@ -63,6 +63,13 @@ impl PostgresBackend {
 
 fn orphan(cells: &mut PostgresCells<'_>) -> Result<OrphanedTurn, Error> {
     Ok(OrphanedTurn { turn: TurnId(cells.uuid()?), epoch: Some(cells.number()?) })
+}
+
+/// The row of store/access.
+fn access_version(rows: &[Row]) -> Result<AccessVersion, Error> {
+    let mut meta = rows.first().map(|row| PostgresCells::new("meta", row));
+    let mut number = || meta.as_mut().map_or(Ok(0), |meta| meta.number());
+    Ok(AccessVersion { changes: number()?, promotions: number()? })
 }
 
 /// A row of turns/left.
@@ -165,11 +172,16 @@ impl Upkeep for PostgresBackend {
                 .iter()
                 .map(|row| PostgresCells::new("turns", row).uuid().map(TurnId))
                 .collect::<Result<_, _>>()?;
-            let access = next();
-            let mut meta = access.first().map(|row| PostgresCells::new("meta", row));
-            let mut number = || meta.as_mut().map_or(Ok(0), |meta| meta.number());
-            let (access, promotions) = (number()?, number()?);
-            Ok(OthersSnapshot { orphans, withheld: turns(next())?, owned, moved, access, promotions })
+            let AccessVersion { promotions, .. } = access_version(&next())?;
+            Ok(OthersSnapshot { orphans, withheld: turns(next())?, owned, moved, promotions })
+        })
+    }
+
+    fn access_version(&self) -> BoxFuture<'static, Result<AccessVersion, Error>> {
+        let pool = self.pool();
+        Box::pin(async move {
+            let replies = pool.look_apart(vec![SqlCall::new(sql!("store/access"), vec![])]).await?;
+            access_version(replies.first().map(Vec::as_slice).unwrap_or_default())
         })
     }
 

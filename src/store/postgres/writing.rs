@@ -20,7 +20,7 @@ use crate::store::record::DueKind;
 use crate::store::rows::entries::EntryColumns;
 use crate::store::rows::readable::without_nulls;
 use crate::store::rows::{self, PhaseColumns, StateColumns, approved_tool};
-use crate::store::shared::changes::{Changes, ReplyChange, RowChange, SessionChange, TurnChange};
+use crate::store::shared::changes::{Changes, PolicySwap, ReplyChange, RowChange, SessionChange, TurnChange};
 
 /// How many bits of the number of an event or deed count within its transaction.
 pub(super) const ORDINAL_BITS: u32 = 12;
@@ -400,14 +400,16 @@ fn others(changes: &Changes, calls: &mut Vec<SqlCall>) -> Result<(), Error> {
     }
     match &changes.policy {
         None => {}
-        Some(PolicyChange::Removed) => calls.push(SqlCall::new(sql!("policy/delete"), vec![])),
-        Some(PolicyChange::Pushed(policy)) => {
+        Some(PolicySwap { seen, change: PolicyChange::Removed }) => {
+            calls.push(SqlCall::new(sql!("policy/delete"), params![seen.clone()]));
+        }
+        Some(PolicySwap { seen, change: PolicyChange::Pushed(policy) }) => {
             let columns = RowColumns::of(std::slice::from_ref(policy))
                 .text(|policy| &policy.text)
                 .text(|policy| &policy.digest)
                 .time(|policy| policy.pushed_at)
                 .text_or_none(|policy| policy.pushed_by.as_deref());
-            calls.push(columns.call(sql!("policy/upsert")));
+            calls.push(columns.and(seen.clone()).call(sql!("policy/upsert")));
         }
     }
     Ok(())

@@ -59,7 +59,16 @@ pub struct Changes {
     /// Tokens of those that are over.
     pub deleted_sign_ins: Vec<crate::domain::access::Digest>,
     /// What becomes of the policy that was pushed.
-    pub policy: Option<PolicyChange>,
+    pub policy: Option<PolicySwap>,
+}
+
+/// Another policy in the place of the one that was pushed, where that is still the one that was seen.
+#[derive(Debug, Clone)]
+pub struct PolicySwap {
+    /// The digest of the one that was seen; `None` where there was none.
+    pub seen: Option<String>,
+    /// What becomes of it.
+    pub change: PolicyChange,
 }
 
 /// Of what rows a commit is that others can go with: two of one form are the same statements for a database.

@@ -9,6 +9,8 @@ use std::sync::Arc;
 use uuid::Uuid;
 
 use super::question::{Answer, SessionSlice, StoreQuestion, StoredInterrupt, StoredNotice, StoredTurn, Version};
+use crate::domain::message::ChatMessage;
+use crate::domain::size::{size_of_members, size_of_value};
 use crate::domain::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId};
 use crate::store::clock::Clock;
 use crate::store::memory::state::{MemoryState, Ordered, SessionRow, TurnRow};
@@ -296,6 +298,18 @@ impl Image {
         self.state.notices = Ordered::after_others();
         self.forget_the_past(session);
         Some(self)
+    }
+
+    /// About how many bytes it holds: of messages, of what turns were sent and people are asked, and of entries.
+    pub fn size(&self) -> usize {
+        let messages = self.state.sessions.values().flat_map(|row| &row.messages).map(ChatMessage::size);
+        let sent = self.state.turns.values().map(|row| row.turn.message.size());
+        let asked = self.state.interrupts.values().map(|asked| {
+            let schema = asked.response_schema.as_deref().map_or(0, size_of_value);
+            size_of_members(&asked.payload) + schema + asked.metadata.as_ref().map_or(0, size_of_members)
+        });
+        let said = self.state.turns.values().flat_map(|row| &row.journal).map(|recorded| recorded.entry.size());
+        messages.chain(sent).chain(asked).chain(said).sum()
     }
 
     /// Of the turns only the newest stays, without the entries before its last; of the interrupts those that are pending.

@@ -1,6 +1,6 @@
 //! A job at work: it reads what is known and writes to the image, and what it has written is noted.
 
-use super::changes::{Changes, NewEntry};
+use super::changes::{Changes, NewEntry, PolicySwap};
 use super::image::{Image, Knowledge};
 use super::knowledge_reader::KnowledgeReader;
 use super::notes::Notes;
@@ -263,6 +263,9 @@ impl Transaction for JobTransaction<'_> {
     }
 
     fn delete_sign_in(&mut self, token: &Digest) -> Result<(), Error> {
+        if self.sign_ins()?.iter().all(|sign_in| sign_in.token != *token) {
+            return Ok(());
+        }
         self.inner.delete_sign_in(token)?;
         self.notes.sign_ins.retain(|sign_in| sign_in.token != *token);
         self.notes.deleted_sign_ins.push(*token);
@@ -270,8 +273,11 @@ impl Transaction for JobTransaction<'_> {
     }
 
     fn change_policy(&mut self, change: &PolicyChange) -> Result<(), Error> {
+        let seen = self.pushed_policy()?.map(|policy| policy.digest);
         self.inner.change_policy(change)?;
-        self.notes.policy = Some(change.clone());
+        // What the job has changed itself is not there for others to have seen.
+        let seen = self.notes.policy.take().map_or(seen, |before| before.seen);
+        self.notes.policy = Some(PolicySwap { seen, change: change.clone() });
         Ok(())
     }
 

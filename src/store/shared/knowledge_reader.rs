@@ -303,13 +303,19 @@ impl AskedReader for KnowledgeReader<'_> {
 
     fn last_with_approvers(&self, turn: TurnId, is_it: InterruptPredicate<'_>) -> Result<Option<Interrupt>, Error> {
         let Some(row) = self.turn_row(turn)? else { return Ok(None) };
+        let mut are_here = row.first == 0;
         for (interrupt, _) in row.journal.iter().rev().filter_map(|recorded| recorded.entry.asked()) {
+            if !self.state.interrupts.contains(interrupt) {
+                // One question has it and all before it, where each of them would be one of its own.
+                are_here = false;
+                break;
+            }
             let asked = self.interrupt(interrupt)?;
             if let Some(asked) = asked.filter(|asked| !asked.approvers.is_empty() && is_it(asked)) {
                 return Ok(Some(asked));
             }
         }
-        if row.first == 0 {
+        if are_here {
             return Ok(None);
         }
         let before = told!(self.known.answer(StoreQuestion::WithApprovers(turn))?, Asked)?;

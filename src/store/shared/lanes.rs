@@ -14,6 +14,9 @@ use crate::store::WriteJob;
 /// How many sessions are kept in mind while nobody works on them.
 const KEPT: usize = 1024;
 
+/// About how many bytes of them are kept at most: those that nobody worked on for longest are forgotten first.
+const MOST_BYTES: usize = 64 * 1024 * 1024;
+
 /// A job in line, and whom to tell.
 pub struct QueuedJob {
     /// What to do.
@@ -54,6 +57,8 @@ struct LaneMap {
     lanes: HashMap<LaneKey, Lane>,
     /// Those at which nobody works, by their rest: longest idle first.
     idle: BTreeMap<u64, LaneKey>,
+    /// About how many bytes their images hold.
+    idle_bytes: usize,
     /// Counts how often a lane became idle.
     rests: u64,
 }
@@ -64,6 +69,8 @@ struct Lane {
     /// Somebody works on it, and has the image.
     is_at_work: bool,
     image: Option<Image>,
+    /// About how many bytes its image holds, while nobody works on it.
+    size: usize,
     /// Which rest this is.
     rest: u64,
 }
@@ -87,7 +94,9 @@ impl Lanes {
         if std::mem::replace(&mut lane.is_at_work, true) {
             return None;
         }
-        inner.idle.remove(&lane.rest);
+        if inner.idle.remove(&lane.rest).is_some() {
+            inner.idle_bytes -= std::mem::take(&mut lane.size);
+        }
         Some(LaneShift { lanes: Arc::clone(self), line, is_over: false })
     }
 
@@ -119,10 +128,12 @@ impl LaneShift {
         self.is_over = true;
         lane.is_at_work = false;
         lane.image = image.take();
-        if lane.image.is_none() {
+        let Some(size) = lane.image.as_ref().map(Image::size) else {
             drop(inner.lanes.remove(&self.line));
             return None;
-        }
+        };
+        lane.size = size;
+        inner.idle_bytes += size;
         inner.rests += 1;
         lane.rest = inner.rests;
         inner.idle.insert(inner.rests, self.line);
@@ -146,9 +157,10 @@ impl Drop for LaneShift {
 
 impl LaneMap {
     fn forget_the_longest_idle(&mut self) {
-        while self.idle.len() > KEPT {
+        while self.idle.len() > KEPT || self.idle_bytes > MOST_BYTES {
             let Some((_, line)) = self.idle.pop_first() else { return };
-            drop(self.lanes.remove(&line));
+            let size = self.lanes.remove(&line).map_or(0, |lane| lane.size);
+            self.idle_bytes = self.idle_bytes.saturating_sub(size);
         }
     }
 }
@@ -158,6 +170,10 @@ mod tests {
     use tokio::sync::oneshot;
 
     use super::*;
+    use crate::domain::Timestamp;
+    use crate::domain::message::ChatMessage;
+    use crate::domain::session::Session;
+    use crate::store::memory::state::SessionRow;
 
     fn job() -> (QueuedJob, oneshot::Receiver<Result<(), Error>>) {
         let (reply, outcome) = oneshot::channel();
@@ -200,5 +216,23 @@ mod tests {
             rest(session(number));
         }
         assert!(!rest(session(1)), "so many others are kept by now");
+    }
+
+    #[test]
+    fn what_is_kept_of_idle_lines_is_bounded_in_bytes() {
+        let lanes = Arc::new(Lanes::default());
+        let session = |number: u128| SessionId(uuid::Uuid::from_u128(number));
+        for number in 1..=100 {
+            let mut shift = lanes.push(LaneKey::Session(session(number)), job().0).expect("nobody is at work");
+            let mut image = Image::new(Arc::new(crate::store::clock::WallClock), 0);
+            let said = ChatMessage { content: Some("x".repeat(MOST_BYTES / 50)), ..ChatMessage::default() };
+            let row = Session::new(session(number), "agents:main", 0, Timestamp::from_millis(0));
+            image.state.sessions.push(session(number), SessionRow { session: row, messages: vec![said] });
+            let mut image = Some(image);
+            while shift.next(&mut image).is_some() {}
+        }
+        let kept = lanes.lock();
+        assert!(kept.idle_bytes <= MOST_BYTES);
+        assert_eq!((kept.lanes.len(), kept.idle.len()), (49, 49), "the last of them");
     }
 }

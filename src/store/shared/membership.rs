@@ -4,6 +4,8 @@
 //! What it may do ends before anybody takes it for dead ([`Timings`]). Whoever was buried all the same, and does not know it
 //! yet, commits nothing: each of its transactions looks for its row.
 
+mod shared_look;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
@@ -13,6 +15,7 @@ use tokio::sync::{broadcast, watch};
 use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
+use self::shared_look::SharedLook;
 use super::database_clock::since_boot;
 use super::servers::{
     OtherServer, Registered, RunningNow, ServerId, ServerKind, ServerRow, ServerRows, ServerSnapshot,
@@ -57,6 +60,8 @@ pub struct Membership {
     has_others: AtomicBool,
     /// Who they were, this one not among them, and when that look began.
     others: Mutex<(Moment, Vec<OtherServer>)>,
+    /// What was found when somebody could not wait for the next look.
+    looked: SharedLook,
     /// How many turns are at work here, as was said last.
     at_work: AtomicU64,
     /// What is run here, as was said last.
@@ -135,6 +140,7 @@ impl Membership {
             signals,
             has_others,
             others,
+            looked: SharedLook::default(),
             at_work,
             running,
             draining,
@@ -211,16 +217,6 @@ impl Membership {
         let mut servers: Vec<ServerSnapshot> = others.chain([me]).collect();
         servers.sort_by_cached_key(|server| (server.row.name(), server.row.id));
         servers
-    }
-
-    /// The other servers, as they are now.
-    ///
-    /// # Errors
-    /// [`Error::StoreUnavailable`].
-    pub async fn look_at_others(&self) -> Result<Vec<OtherServer>, Error> {
-        let is_alive = |other: &OtherServer| u128::from(other.silent_ms) < self.timings.lease.as_millis();
-        let others = self.rows.others(self.id()).await?;
-        Ok(others.into_iter().filter(|other| other.row.kind == ServerKind::Server && is_alive(other)).collect())
     }
 
     /// So many turns are at work here, of what is run here now: its next beat says so.

@@ -1,13 +1,12 @@
 //! Which rows a job has written: the rows themselves are read once it is over, so that each is written once.
 
-use super::changes::{Changes, NewEntry, NoticeChange, ReplyChange, RowChange, SessionChange, TurnChange};
+use super::changes::{Changes, NewEntry, NoticeChange, PolicySwap, ReplyChange, RowChange, SessionChange, TurnChange};
 use super::image::Knowledge;
 use super::question::Version;
 use crate::domain::access::{Digest, Key, SignIn};
 use crate::domain::audit::Deed;
 use crate::domain::event::StoredEvent;
 use crate::domain::notice::{Notice, NoticeId};
-use crate::domain::policy::PolicyChange;
 use crate::domain::{Error, InterruptId, KeyId, SessionId, Timestamp, TurnId};
 use crate::store::memory::state::MemoryState;
 use crate::store::owner::TurnOwner;
@@ -45,7 +44,7 @@ pub struct Notes {
     /// Tokens of those that are over.
     pub deleted_sign_ins: Vec<Digest>,
     /// What becomes of the policy that was pushed.
-    pub policy: Option<PolicyChange>,
+    pub policy: Option<PolicySwap>,
 }
 
 struct NotedTurn {

@@ -262,6 +262,14 @@ pub trait ServerRows: Send + Sync + 'static {
     /// [`Error::StoreUnavailable`].
     fn others(&self, id: ServerId) -> BoxFuture<'static, Result<Vec<OtherServer>, Error>>;
 
+    /// The same, for somebody who cannot wait for the next look: whatever becomes of it, no beat waits for it.
+    ///
+    /// # Errors
+    /// [`Error::StoreUnavailable`].
+    fn look(&self, id: ServerId) -> BoxFuture<'static, Result<Vec<OtherServer>, Error>> {
+        self.others(id)
+    }
+
     /// Counts the row up, and notes how many turns are at work, what it runs, and whether the server ends; one that was asked to
     /// stays so. Whether it is to end; `None` where the row is not there.
     ///

@@ -8,11 +8,12 @@ use tokio::runtime::Handle;
 use futures_util::FutureExt;
 
 use super::backend::{Backend, Committed};
-use super::changes::{Changes, NoticeChange, ReplyChange, RowChange, SessionChange};
+use super::changes::{Changes, NoticeChange, PolicySwap, ReplyChange, RowChange, SessionChange};
 use super::question::Version;
 use super::{SharedStore, StoreAccess};
 use crate::domain::journal::Entry;
 use crate::domain::notice::{Notice, NoticeId};
+use crate::domain::policy::{PolicyChange, PushedPolicy, digest};
 use crate::domain::status::NoticeStatus;
 use crate::domain::{Error, SessionId};
 use crate::store::about::About;
@@ -292,6 +293,59 @@ async fn a_job_that_tells_or_settles_much_asks_a_few_times() {
     let (asked, committed) = world.database.calls();
     assert!(asked <= 10, "it has asked {asked} times");
     assert_eq!(committed, 1);
+}
+
+#[tokio::test]
+async fn who_of_many_approvers_was_asked_last_is_asked_once() {
+    let world = World::new().await;
+    let asked = world.one.transact(about(1), |tx| {
+        (1..=1000).try_for_each(|number| {
+            tx.insert_interrupt(&approval(1, number, "rm"))?;
+            let settled = approval(1, number, "rm").cancel(at(9));
+            settled.map_or(Ok(()), |settled| tx.update_interrupt(&settled))?;
+            let (step, interrupt_id) = (identity("s", "interrupt"), interrupt_id(number));
+            tx.append_foreign(turn_id(1), &Entry::Ask { step, interrupt_id }, at(0)).map(drop)
+        })
+    });
+    asked.await.unwrap();
+    world.database.calls();
+    let named = world.other.query(|reader| {
+        reader.journal(turn_id(1))?;
+        reader.last_with_approvers(turn_id(1), &|_| true)
+    });
+    assert_eq!(named.await, Ok(None));
+    let (asked, _) = world.database.calls();
+    assert!(asked <= 10, "it has asked {asked} times");
+}
+
+#[tokio::test]
+async fn of_two_who_push_at_once_each_takes_the_place_of_what_is_there() {
+    let world = World::new().await;
+    let policy = move |number: u32| {
+        let text = format!("# {number}\n");
+        PushedPolicy { digest: digest(&text), text, pushed_at: at(1), pushed_by: None }
+    };
+    let push = move |tx: &mut dyn Transaction, number: u32| {
+        let before = tx.pushed_policy()?.map(|policy| policy.digest);
+        tx.change_policy(&PolicyChange::Pushed(policy(number)))?;
+        Ok(before)
+    };
+    assert_eq!(world.one.transact(About::Access, move |tx| push(tx, 1)).await, Ok(None));
+    let database = world.database.clone();
+    let is_first_run = std::sync::atomic::AtomicBool::new(true);
+    let replaced = world.one.transact(About::Access, move |tx| {
+        let before = push(tx, 2)?;
+        if before.is_some() && is_first_run.swap(false, std::sync::atomic::Ordering::SeqCst) {
+            let swap = PolicySwap { seen: before.clone(), change: PolicyChange::Removed };
+            let by_another = Changes { policy: Some(swap), ..Changes::default() };
+            let committed = database.commit(by_another).now_or_never().expect("it does not wait");
+            assert_eq!(committed, Ok(Committed::Yes { events: Vec::new() }));
+        }
+        Ok(before)
+    });
+    assert_eq!(replaced.await, Ok(None), "another one has removed it in between");
+    let there = world.other.query(|reader| reader.pushed_policy());
+    assert_eq!(there.await, Ok(Some(policy(2))));
 }
 
 #[tokio::test]

@@ -8,7 +8,9 @@ use crate::store::carried::CarriedWriter;
 use crate::store::memory::transaction::MemoryTransaction;
 use crate::store::outbox::OutboxWriter;
 use crate::store::shared::backend::Committed;
-use crate::store::shared::changes::{Changes, NoticeChange, ReplyChange, RowChange, SessionChange, TurnChange};
+use crate::store::shared::changes::{
+    Changes, NoticeChange, PolicySwap, ReplyChange, RowChange, SessionChange, TurnChange,
+};
 use crate::store::shared::question::Version;
 use crate::store::turns::TurnWriter;
 use crate::store::{Reader, Transaction};
@@ -60,6 +62,8 @@ impl Rows {
         let stays = |id| state.notices.contains(id) && !goes(id);
         let is_another = |seen: &Notice| !state.notices.get(seen.id).is_some_and(|there| stands_alike(there, seen));
         let is_bad = |id| !state.keys.iter().any(|key| key.key_id == id && key.revoked_at.is_none());
+        let is_other_policy =
+            |swap: &PolicySwap| state.policy.as_ref().map(|policy| &policy.digest) != swap.seen.as_ref();
         let is_answered = |kept: &ReplyChange| state.replies.contains_key(&(kept.scope.clone(), kept.key.clone()));
         changes.replies.iter().any(|kept| kept.is_new && is_answered(kept))
             || changes.turns.iter().any(|change| change.is_new && state.turns.contains(change.turn.id))
@@ -71,6 +75,7 @@ impl Rows {
             || changes.deleted_notices.iter().any(is_another)
             || changes.keys.iter().any(|key| key.revoked_at.is_none() && is_good(&key.name))
             || changes.revoked_keys.iter().any(|(id, _)| is_bad(*id))
+            || changes.policy.as_ref().is_some_and(is_other_policy)
     }
 }
 
@@ -147,8 +152,8 @@ fn write(tx: &mut MemoryTransaction<'_>, changes: &Changes) -> Result<Vec<u64>, 
     for token in &changes.deleted_sign_ins {
         tx.delete_sign_in(token)?;
     }
-    if let Some(change) = &changes.policy {
-        tx.change_policy(change)?;
+    if let Some(swap) = &changes.policy {
+        tx.change_policy(&swap.change)?;
     }
     tell(tx, changes)
 }

@@ -15,7 +15,7 @@ use crate::store::shared::changes::Changes;
 use crate::store::shared::doorbell::Doorbell;
 use crate::store::shared::membership::Membership;
 use crate::store::shared::servers::{OtherServer, Registered, RunningNow, ServerId, ServerRow, ServerRows};
-use crate::store::signals::{KnownTurn, OrphanedTurn, OthersSnapshot, Signal};
+use crate::store::signals::{AccessVersion, KnownTurn, OrphanedTurn, OthersSnapshot, Signal};
 use crate::store::upkeep::{Upkeep, orphans};
 
 /// The rows of servers, and what hangs on them.
@@ -80,10 +80,14 @@ impl Rows {
         self.members.committed.insert(member, seeds::moment().unwrap_or_default());
     }
 
+    pub(super) fn access_version(&self) -> AccessVersion {
+        AccessVersion { changes: self.members.access, promotions: self.told_promotions() }
+    }
+
     fn look(&self, me: Option<ServerId>, agent: &str, known: &[KnownTurn]) -> Result<OthersSnapshot, Error> {
-        let (access, promotions) = (self.members.access, self.told_promotions());
+        let promotions = self.told_promotions();
         if self.left_out == Some(LeftOut::Looks) {
-            return Ok(OthersSnapshot { access, promotions, ..OthersSnapshot::default() });
+            return Ok(OthersSnapshot { promotions, ..OthersSnapshot::default() });
         }
         let agent_of = |turn: TurnId| {
             let session = self.state.turns.get(turn).and_then(|row| self.state.sessions.get(row.turn.session_id));
@@ -100,7 +104,7 @@ impl Rows {
             }
         }
         let moved = known.iter().filter(|known| self.has_moved(known)).map(|known| known.turn).collect();
-        Ok(OthersSnapshot { orphans: left, owned, moved, access, promotions, ..OthersSnapshot::default() })
+        Ok(OthersSnapshot { orphans: left, owned, moved, promotions, ..OthersSnapshot::default() })
     }
 
     /// Whether a turn that a server has in memory is another one's or over, or others have written to it.

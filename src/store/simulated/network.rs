@@ -21,7 +21,7 @@ use crate::store::shared::backend::{Backend, Committed};
 use crate::store::shared::changes::Changes;
 use crate::store::shared::question::{Answer, StoreQuestion};
 use crate::store::shared::servers::ServerId;
-use crate::store::signals::{KnownTurn, OrphanedTurn, OthersSnapshot, TurnTaker};
+use crate::store::signals::{AccessVersion, KnownTurn, OrphanedTurn, OthersSnapshot, TurnTaker};
 use crate::store::upkeep::{LeftTurns, ReadyTurns, Receivers, Sweep, Totals, Upkeep};
 
 /// How bad it is: chances of a hundred.
@@ -310,6 +310,10 @@ impl Upkeep for SimulatedConnection {
 
     fn look(&self, taker: TurnTaker, known: Vec<KnownTurn>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
         self.send(self.database.look_for(self.member(), taker.agent, known))
+    }
+
+    fn access_version(&self) -> BoxFuture<'static, Result<AccessVersion, Error>> {
+        self.send(self.database.access_version())
     }
 
     fn due(&self, now: Timestamp, limit: usize) -> BoxFuture<'static, Result<Vec<Due>, Error>> {

@@ -10,7 +10,7 @@ use crate::store::memory::transaction::MemoryTransaction;
 use crate::store::outbox::OutboxFigures;
 use crate::store::record::{Due, PendingCount, RetriableTurn};
 use crate::store::shared::question::Version;
-use crate::store::signals::{KnownTurn, OrphanedTurn, OthersSnapshot, TurnTaker};
+use crate::store::signals::{AccessVersion, KnownTurn, OrphanedTurn, OthersSnapshot, TurnTaker};
 use crate::store::upkeep::{self, LeftTurns, ReadyTurns, Receivers, Sweep, Totals, Upkeep, UpkeepReader, UpkeepWriter};
 use crate::store::{BoxFuture, Reader, Transaction};
 
@@ -51,6 +51,10 @@ impl Upkeep for SimulatedDatabase {
 
     fn look(&self, taker: TurnTaker, known: Vec<KnownTurn>) -> BoxFuture<'static, Result<OthersSnapshot, Error>> {
         self.look_for(None, taker.agent, known)
+    }
+
+    fn access_version(&self) -> BoxFuture<'static, Result<AccessVersion, Error>> {
+        self.with(|rows| Ok(rows.access_version()))
     }
 
     fn ready_turns(&self) -> BoxFuture<'static, Result<Option<ReadyTurns>, Error>> {

@@ -14,6 +14,7 @@ import pytest
 from tests.python.cluster.conftest import Serve, runs
 from tests.python.support import postgres
 from tests.python.support.api import Api, ok
+from tests.python.support.commands import command
 from tests.python.support.event_stream import listen
 from tests.python.support.waiting import eventually
 
@@ -74,6 +75,31 @@ def test_who_comes_back_after_a_step_is_not_told_of_it_again_while_a_transaction
         is_told_nothing_again(api, session_id, "message.completed")
     Path(f"{place}.go").touch()
     assert json.loads(api.wait(session_id)["response"]["content"]) == ["worked"]
+
+
+# -- of who keeps everybody from the turns -------------------------------------------------------------------------------
+
+
+def test_a_key_that_a_command_revokes_opens_nothing_while_turns_are_locked(serve: Serve, database: str) -> None:
+    """A command rings nowhere, and a look at turns waits for the table."""
+    server = serve()
+    made = json.loads(command("keys", "create", "ada", "--scope", "read", "--store", database, "--json"))
+    ada = Api(server.url, api_key=made["key"])
+    try:
+        eventually(lambda: ada.get("/me").status_code, 200)
+        with transaction(database, "LOCK TABLE hitl.turns IN ACCESS EXCLUSIVE MODE;"):
+            eventually(lambda: waiting_for_turns(database) > 0, True)
+            command("keys", "revoke", "ada", "--store", database)
+            eventually(lambda: ada.get("/me").status_code in (401, 503), True)
+            assert waiting_for_turns(database) > 0
+    finally:
+        ada.close()
+
+
+def waiting_for_turns(database: str) -> int:
+    """How many wait for the table."""
+    waiting = "FROM pg_locks WHERE relation = 'hitl.turns'::regclass AND NOT granted"
+    return int(postgres.execute(database, f"SELECT count(*) {waiting}"))
 
 
 # -- of somebody else --------------------------------------------------------------------------------------------------

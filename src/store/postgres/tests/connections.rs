@@ -279,6 +279,7 @@ async fn slow_reads_leave_connections_to_commits() {
         tokio::task::yield_now().await;
     }
     assert_eq!(pool.free(Frame::Commit), 4);
+    assert!(store.answer(vec![StoreQuestion::Keys, StoreQuestion::SignIns]).await.is_ok(), "and to who may come in");
     commit(&store, Changes { sessions: vec![touched(1, 1, RowChange::Kept)], ..Changes::default() }).await;
     holder.batch_execute("SELECT pg_advisory_unlock(1)").await.unwrap();
 }

@@ -397,3 +397,21 @@ async fn each_server_tells_of_itself_and_of_the_others_by_their_names() {
     }
     assert!(u128::from(first.servers()[0].silent_ms) >= timings().death.as_millis());
 }
+
+#[tokio::test]
+async fn however_many_ask_for_the_others_at_once_there_is_one_look_and_it_goes_on_without_them() {
+    let rows = Arc::new(Rows::default());
+    let joined = join(&rows, ServerKind::Tool, Admission::AtOnce).await.unwrap();
+    join(&rows, ServerKind::Server, Admission::AtOnce).await.map(|server| server.leaving.cancel()).unwrap();
+    let before = rows.state().looks;
+    let asking = (0..100).map(|_| joined.look_at_others());
+    let found = futures_util::future::join_all(asking).await;
+    assert!(found.iter().all(|found| found.as_ref().is_ok_and(|others| others.len() == 1)), "{found:?}");
+    assert!(rows.state().looks <= before + 2, "{} looks", rows.state().looks - before);
+    // Whoever may not act asks nobody.
+    rows.state().rows.clear();
+    stands(&joined, Presence::Dead).await;
+    let before = rows.state().looks;
+    assert!(matches!(joined.look_at_others().await, Err(Error::StoreUnavailable(_))));
+    assert_eq!(rows.state().looks, before);
+}
