@@ -5,6 +5,7 @@
 //! yet, commits nothing: each of its transactions looks for its row.
 
 mod shared_look;
+mod watching;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -16,6 +17,7 @@ use tokio::time::{sleep, timeout};
 use tokio_util::sync::CancellationToken;
 
 use self::shared_look::SharedLook;
+use self::watching::{bury, bury_forgotten, dead_among, watch_others};
 use super::database_clock::since_boot;
 use super::servers::{
     OtherServer, Registered, RunningNow, ServerId, ServerKind, ServerRow, ServerRows, ServerSnapshot,
@@ -89,7 +91,13 @@ impl Membership {
         loop {
             let begun = now();
             let others = match rows.register(me.clone()).await {
-                Ok(Registered::Yes) => return Ok(comer.joined(me, timings, begun)),
+                Ok(Registered::Yes) => {
+                    let joined = comer.joined(me.clone(), timings, begun);
+                    if me.kind != ServerKind::Server {
+                        bury_forgotten(rows.as_ref(), &me, timings).await;
+                    }
+                    return Ok(joined);
+                }
                 Ok(Registered::Occupied(others)) => others,
                 Err(error) if admission == Admission::AtOnce => return Err(JoinError::Unavailable(error)),
                 Err(error) => {
@@ -107,7 +115,9 @@ impl Membership {
             };
             let dead = dead_among(&mut watch, &me, (begun, ended), &in_the_way);
             if !dead.is_empty() {
-                bury(rows.as_ref(), dead).await;
+                for (id, beat) in dead {
+                    bury(rows.as_ref(), id, beat).await;
+                }
                 continue;
             }
             let is_silent = |other: &OtherServer| u128::from(other.silent_ms) >= timings.lease.as_millis();
@@ -380,80 +390,6 @@ async fn beat_on(membership: Weak<Membership>, first: Moment) {
         match this.beat().await {
             Some(again) => next = again,
             None => return,
-        }
-    }
-}
-
-/// Looks for those who are dead, and buries them, until the membership is over.
-async fn watch_others(membership: Weak<Membership>, me: ServerRow) {
-    let mut watch = Watch::new(match membership.upgrade() {
-        Some(this) => this.timings,
-        None => return,
-    });
-    let mut known: Vec<ServerId> = Vec::new();
-    loop {
-        let begun = now();
-        let Some(this) = membership.upgrade() else { return };
-        let looked = timeout(this.timings.patience, this.rows.others(me.id)).await;
-        let ended = now();
-        match looked {
-            Ok(Ok(others)) => {
-                let dead = if this.may_act().is_ok() {
-                    dead_among(&mut watch, &me, (begun, ended), &others)
-                } else {
-                    watch.forget();
-                    Vec::new()
-                };
-                let is_alive = |other: &&OtherServer| !dead.iter().any(|(id, _)| *id == other.row.id);
-                let alive: Vec<&OtherServer> = others.iter().filter(is_alive).collect();
-                let is_server = |other: &OtherServer| other.row.kind == ServerKind::Server;
-                this.has_others.store(alive.iter().any(|other| is_server(other)), Ordering::Relaxed);
-                bury(this.rows.as_ref(), dead).await;
-                let servers = alive.iter().filter(|other| is_server(other)).map(|other| (*other).clone());
-                *this.known_others() = (begun, servers.collect());
-                let alive: Vec<ServerId> = alive.into_iter().map(|other| other.row.id).collect();
-                if known.iter().any(|id| !alive.contains(id)) {
-                    this.heard(Signal::Departure);
-                }
-                known = alive;
-            }
-            Ok(Err(error)) => tracing::debug!(%error, "the other servers could not be looked at"),
-            Err(_) => tracing::debug!("the other servers could not be looked at in time"),
-        }
-        let next = watch.decides_after(begun).map_or(begun + this.timings.beat, |at| at.min(begun + this.timings.beat));
-        let leaving = this.leaving.clone();
-        drop(this);
-        tokio::select! {
-            () = leaving.cancelled() => return,
-            () = until(next) => {}
-        }
-    }
-}
-
-/// Those of `others` who are dead, each with its count, as they were in a look that began and ended then.
-fn dead_among(
-    watch: &mut Watch<ServerId>,
-    me: &ServerRow,
-    (begun, ended): (Moment, Moment),
-    others: &[OtherServer],
-) -> Vec<(ServerId, u64)> {
-    let counts = others.iter().map(|other| (other.row.id, other.beat));
-    let suspects = watch.look(begun, ended, counts).into_iter().map(|suspect| (suspect.server, suspect.beat));
-    let mut dead: Vec<(ServerId, u64)> = suspects.collect();
-    for gone in others.iter().filter(|other| other.is_gone_beside(me)) {
-        if !dead.iter().any(|(id, _)| *id == gone.row.id) {
-            dead.push((gone.row.id, gone.beat));
-        }
-    }
-    dead
-}
-
-async fn bury(rows: &dyn ServerRows, dead: Vec<(ServerId, u64)>) {
-    for (id, beat) in dead {
-        match rows.bury(id, beat).await {
-            Ok(true) => tracing::warn!(server = %id.0, "a server that had the store is dead"),
-            Ok(false) => {}
-            Err(error) => tracing::warn!(%error, "nobody knows whether a dead server was buried"),
         }
     }
 }

@@ -23,6 +23,8 @@ struct State {
     looks: usize,
     /// How many burials wait until it takes something again.
     burials: usize,
+    /// Whether nothing comes of a burial.
+    buries_slowly: bool,
     loses_answers: bool,
     /// Who is told to somebody that comes to be there, and has left by then.
     leaving: Option<ServerRow>,
@@ -106,7 +108,14 @@ impl ServerRows for Rows {
         self.state().burials += 1;
         Box::pin(async move {
             // As a database does whose table somebody has locked.
-            while state.lock().unwrap().only_tells {
+            loop {
+                let is_held = {
+                    let state = state.lock().unwrap();
+                    state.only_tells || state.buries_slowly
+                };
+                if !is_held {
+                    break;
+                }
                 tokio::task::yield_now().await;
             }
             let rows = &mut state.lock().unwrap().rows;
@@ -414,4 +423,43 @@ async fn however_many_ask_for_the_others_at_once_there_is_one_look_and_it_goes_o
     let before = rows.state().looks;
     assert!(matches!(joined.look_at_others().await, Err(Error::StoreUnavailable(_))));
     assert_eq!(rows.state().looks, before);
+}
+
+#[tokio::test]
+async fn who_buries_somebody_for_long_goes_on_looking_at_the_others() {
+    let rows = Arc::new(Rows::default());
+    let me = ServerRow::of_this_process(ServerKind::Server, ServerRole::default());
+    rows.state().buries_slowly = true;
+    let joined = Membership::join(Arc::clone(&rows) as _, me, Admission::AtOnce, timings()).await.unwrap();
+    has_ended(&rows, ServerKind::Server);
+    let until = async |is_so: &dyn Fn(&State) -> bool| {
+        while !is_so(&rows.state()) {
+            tokio::task::yield_now().await;
+        }
+    };
+    until(&|state| state.burials == 1).await;
+    let looks = rows.state().looks;
+    until(&|state| state.looks > looks + 2).await;
+    has_ended(&rows, ServerKind::Tool);
+    until(&|state| state.burials == 2).await;
+    rows.state().buries_slowly = false;
+    until(&|state| state.rows.len() == 1).await;
+    assert_eq!(rows.names(), [joined.id()]);
+}
+
+#[tokio::test]
+async fn whoever_joins_buries_runs_and_commands_that_ended_without_a_word_where_no_server_does() {
+    for kind in [ServerKind::Run, ServerKind::Tool] {
+        let rows = Arc::new(Rows::default());
+        has_ended(&rows, ServerKind::Run);
+        has_ended(&rows, ServerKind::Tool);
+        // Of another machine, and it beats.
+        let alive = row(ServerKind::Tool);
+        rows.state().rows.insert(alive.id, (alive.clone(), 7));
+        let me = ServerRow::of_this_process(kind, ServerRole::default());
+        let joined = Membership::join(Arc::clone(&rows) as _, me, Admission::AtOnce, timings()).await.unwrap();
+        let mut left = rows.names();
+        left.retain(|id| *id != joined.id());
+        assert_eq!(left, [alive.id], "{kind:?}");
+    }
 }
