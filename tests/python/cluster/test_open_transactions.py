@@ -77,7 +77,7 @@ def test_who_comes_back_after_a_step_is_not_told_of_it_again_while_a_transaction
     assert json.loads(api.wait(session_id)["response"]["content"]) == ["worked"]
 
 
-# -- of who keeps everybody from the turns -------------------------------------------------------------------------------
+# -- of who keeps everybody from the turns -----------------------------------------------------------------------------
 
 
 def test_a_key_that_a_command_revokes_opens_nothing_while_turns_are_locked(serve: Serve, database: str) -> None:
