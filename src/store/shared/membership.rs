@@ -63,7 +63,7 @@ pub struct Membership {
     /// Who they were, this one not among them, and when that look began.
     others: Mutex<(Moment, Vec<OtherServer>)>,
     /// What was found when somebody could not wait for the next look.
-    looked: SharedLook,
+    looked: tokio::sync::Mutex<SharedLook>,
     /// How many turns are at work here, as was said last.
     at_work: AtomicU64,
     /// What is run here, as was said last.
@@ -150,7 +150,7 @@ impl Membership {
             signals,
             has_others,
             others,
-            looked: SharedLook::default(),
+            looked: tokio::sync::Mutex::default(),
             at_work,
             running,
             draining,

@@ -14,9 +14,18 @@ use crate::domain::Error;
 /// How old what was found may be for somebody who asks.
 const FRESH: Duration = Duration::from_millis(200);
 
-/// What the last look found, and when it began; held by whoever looks.
-#[derive(Default)]
-pub(super) struct SharedLook(tokio::sync::Mutex<Option<(Moment, Result<Vec<OtherServer>, Error>)>>);
+/// The last look; held by whoever looks.
+pub(super) struct SharedLook {
+    /// When it began; none was made yet without it.
+    begun: Option<Moment>,
+    found: Result<Vec<OtherServer>, Error>,
+}
+
+impl Default for SharedLook {
+    fn default() -> Self {
+        Self { begun: None, found: Ok(Vec::new()) }
+    }
+}
 
 impl Membership {
     /// The other servers, as they were a moment ago.
@@ -33,16 +42,16 @@ impl Membership {
 
     /// What a look found that began at `earliest` or later.
     async fn looked_after(&self, earliest: Moment) -> Result<Vec<OtherServer>, Error> {
-        let mut last = self.looked.0.lock().await;
-        if let Some((_, found)) = last.as_ref().filter(|(begun, _)| *begun >= earliest) {
-            return found.clone();
+        let mut last = self.looked.lock().await;
+        if last.begun.is_some_and(|begun| begun >= earliest) {
+            return last.found.clone();
         }
         let begun = now();
         let found = match timeout(self.timings.patience, self.rows.look(self.id())).await {
             Ok(others) => others.map(|others| others.into_iter().filter(|other| self.is_alive(other)).collect()),
             Err(_) => Err(Error::StoreUnavailable("the other servers could not be looked at in time".to_owned())),
         };
-        *last = Some((begun, found.clone()));
+        *last = SharedLook { begun: Some(begun), found: found.clone() };
         found
     }
 
