@@ -8,13 +8,14 @@ use serde_json::json;
 use super::support::*;
 use crate::domain::Error;
 use crate::domain::audit::{Action, Deed};
+use crate::domain::policy::{PolicyChange, PushedPolicy, digest};
 use crate::domain::status::Status;
 use crate::store::contract::fixture::*;
 use crate::store::postgres::connection::{Connection, Frame, SqlCall};
 use crate::store::postgres::servers::PostgresServers;
 use crate::store::record::StoredReply;
 use crate::store::shared::backend::Backend;
-use crate::store::shared::changes::{Changes, ReplyChange, RowChange, SessionChange};
+use crate::store::shared::changes::{Changes, PolicySwap, ReplyChange, RowChange, SessionChange};
 use crate::store::shared::question::{Answer, StoreQuestion, Version};
 use crate::store::shared::servers::{Registered, ServerKind, ServerRole, ServerRow, ServerRows};
 
@@ -230,4 +231,29 @@ async fn a_commit_with_more_events_than_a_transaction_numbers_has_its_numbers_fo
     assert!(all.iter().map(|event| event.number).take(heard.len()).eq(heard));
     // The rows that took the numbers are gone.
     assert_eq!(database.count("replies").await, 0);
+}
+
+#[tokio::test]
+async fn a_policy_takes_the_place_of_the_one_that_was_seen_and_of_no_other() {
+    let database = Database::new().await;
+    let store = database.store().await;
+    let policy = |text: &str| {
+        let (text, digest) = (text.to_owned(), digest(text));
+        PushedPolicy { text, digest, pushed_at: at(1), pushed_by: None }
+    };
+    let swap = |seen: Option<&str>, next: Option<&str>| {
+        let change = next.map_or(PolicyChange::Removed, |text| PolicyChange::Pushed(policy(text)));
+        Changes { policy: Some(PolicySwap { seen: seen.map(digest), change }), ..Changes::default() }
+    };
+    assert!(is_moved(&store, swap(Some("# a"), Some("# b"))).await, "there is none");
+    assert!(is_moved(&store, swap(Some("# a"), None)).await, "there is none");
+    commit(&store, swap(None, Some("# a"))).await;
+    assert!(is_moved(&store, swap(None, Some("# b"))).await, "there is one");
+    assert!(is_moved(&store, swap(Some("# b"), Some("# c"))).await, "another one is there");
+    assert!(is_moved(&store, swap(Some("# b"), None)).await, "another one is there");
+    commit(&store, swap(Some("# a"), Some("# b"))).await;
+    let told = store.answer(vec![StoreQuestion::PushedPolicy]).await.unwrap().remove(0).unwrap();
+    assert!(matches!(told, Answer::PushedPolicy(Some(there)) if there == policy("# b")));
+    commit(&store, swap(Some("# b"), None)).await;
+    assert_eq!(database.count("policy").await, 0);
 }
