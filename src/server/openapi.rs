@@ -14,6 +14,8 @@ use utoipa_axum::router::OpenApiRouter;
 use super::access::{Need, need};
 use super::auth::COOKIE_NAME;
 use super::error::Problem;
+use super::reading::{LONGEST_TOKEN, MOST_EVENTS};
+use super::resume::MOST_ANSWERS;
 use super::{catalogue, problems};
 use crate::domain::webhook::LONGEST_URL;
 
@@ -125,6 +127,9 @@ fn refine(schemas: &mut Value) {
         "description": "`http` or `https`, by name. A literal public address is taken too, a private one only with `--webhook-allow-private`.",
     });
     webhook["token"]["pattern"] = json!("^[!-~]*$");
+    webhook["token"]["maxLength"] = json!(LONGEST_TOKEN);
+    webhook["events"]["maxItems"] = json!(MOST_EVENTS);
+    webhook["events"]["uniqueItems"] = json!(true);
 }
 
 const WEBHOOK_URL: &str = "^https?://([A-Za-z0-9]+[.-])*[A-Za-z][A-Za-z0-9]*(:[0-9]{1,4})?(/[!-~]*)?$";
@@ -156,7 +161,8 @@ fn answers() -> Value {
                 "type": "object", "required": ["resume"],
                 "properties": {
                     "resume": {
-                        "type": "array", "minItems": 1, "items": {"$ref": "#/components/schemas/Answer"},
+                        "type": "array", "minItems": 1, "maxItems": MOST_ANSWERS,
+                        "items": {"$ref": "#/components/schemas/Answer"},
                         "description": "One for each of some interrupts of the session.",
                     },
                     "as": named,

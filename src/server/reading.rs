@@ -3,15 +3,17 @@
 //! Written out instead of derived: derived readers stop at the first error, and take an array where an object is meant.
 //! Why no schema does it is in docs/decisions/requests-by-hand.md.
 
+mod webhook;
+
 use serde_json::Value;
 
 use super::error::ServerError;
 use crate::domain::error::LocSegment;
-use crate::domain::event::EventName;
 use crate::domain::message::{Attachment, ChatMessage, FunctionCall, Role, ToolCall, ToolCallKind};
 use crate::domain::policy::{Effect, NOBODY, Rule};
-use crate::domain::webhook::Webhook;
 use crate::domain::{FieldError, FieldErrors, JsonObject};
+
+pub use webhook::{LONGEST_TOKEN, MOST_EVENTS};
 
 /// The longest name that somebody gives himself, in characters.
 pub const LONGEST_NAME: usize = 64;
@@ -289,32 +291,6 @@ impl Reading {
         }
         self.array(At::Member(&at, "approvers"), approvers, Self::text)
     }
-
-    /// A webhook.
-    pub fn webhook(&mut self, at: At<'_>, value: Value) -> Webhook {
-        let mut members = self.object(at, value);
-        let url = self.required_text(at, &mut members, "url");
-        let token = self.optional_text(at, &mut members, "token");
-        if token.as_deref().is_some_and(|token| !token.bytes().all(|byte| (0x21..=0x7e).contains(&byte))) {
-            self.wrong(At::Member(&at, "token"), "invalid", "must be visible ASCII, as it goes into a header");
-        }
-        let include_messages = match members.swap_remove("include_messages") {
-            None => false,
-            Some(Value::Bool(include)) => include,
-            Some(other) => {
-                self.wrong_type(At::Member(&at, "include_messages"), "a boolean", &other);
-                false
-            }
-        };
-        let known = EventName::known();
-        let events = present(&mut members, "events").map(|events| {
-            let names = self.array(At::Member(&at, "events"), events, |reading, at, event| {
-                reading.one_of(at, &event, EventName::parse, &known)
-            });
-            names.into_iter().flatten().collect()
-        });
-        Webhook { url, token, include_messages, events }
-    }
 }
 
 /// A member that is there and not null.
@@ -482,25 +458,6 @@ mod tests {
                 (json!(["body", "rule", "tool"]), "wrong_type".to_owned()),
                 (json!(["body", "rule", "when"]), "wrong_type".to_owned()),
                 (json!(["body", "rule", "wen"]), "unknown_member".to_owned()),
-            ])
-        );
-    }
-
-    #[test]
-    fn a_webhook_is_read_strictly() {
-        let mut reading = Reading::default();
-        let webhook = reading.webhook(
-            At::Member(&At::Body, "webhook"),
-            json!({"token": "a\nb", "include_messages": "true", "events": ["idle", "gone"]}),
-        );
-        let wrong = reading.finish(webhook).map_err(places);
-        assert_eq!(
-            wrong,
-            Err(vec![
-                (json!(["body", "webhook", "url"]), "missing".to_owned()),
-                (json!(["body", "webhook", "token"]), "invalid".to_owned()),
-                (json!(["body", "webhook", "include_messages"]), "wrong_type".to_owned()),
-                (json!(["body", "webhook", "events", 1]), "unknown_value".to_owned()),
             ])
         );
     }

@@ -21,6 +21,9 @@ use crate::domain::access::Actor;
 use crate::domain::{JsonObject, SessionId};
 use crate::engine::telling::view::Answer;
 
+/// How many answers one request may hold: each reads its interrupt, and all of them are written in one transaction.
+pub const MOST_ANSWERS: usize = 500;
+
 /// The routes of this module.
 pub fn routes() -> OpenApiRouter<Arc<App>> {
     OpenApiRouter::default().routes(routes!(resume_session)).routes(routes!(resume_interrupt))
@@ -131,6 +134,9 @@ fn read_several(reading: &mut Reading, mut members: JsonObject) -> Vec<Answer> {
     let several = members.swap_remove("resume").unwrap_or_default();
     if several.as_array().is_some_and(Vec::is_empty) {
         reading.wrong(at, "too_short", "must have at least one answer");
+    }
+    if !reading.at_most(at, &several, MOST_ANSWERS) {
+        return Vec::new();
     }
     reading.array(at, several, read_answer)
 }

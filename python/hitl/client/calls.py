@@ -200,7 +200,7 @@ def resume(
 def resume_many(
     session_id: str, answers: Mapping[str, Any], *, name: str | None = None, idempotency_key: str | None = None
 ) -> Call[Accepted]:
-    """Answer several interrupts, `{interrupt_id: value}`: all of them or none.
+    """Answer several interrupts, `{interrupt_id: value}`: all of them or none, 500 at the most.
 
     name: who has claimed them, where the server has no keys.
     """

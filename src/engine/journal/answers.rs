@@ -1,7 +1,6 @@
 //! Answers come in: looked at ([`crate::engine::journal::prechecks`]), written, then delivered, or, to a parked turn,
 //! the turn is woken. All of a request or nothing. What takes no time to look at is looked at by the transaction itself.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use serde_json::json;
@@ -218,12 +217,11 @@ impl Engine {
         look: &Precheck,
         now: Timestamp,
     ) -> Result<Option<Vec<AcceptedAnswer>>, Error> {
-        let mut seen = HashSet::new();
         let mut taken = Vec::new();
         let still_stands = self.still_stands(look, &scene.session);
         for (answer, target) in answers.iter().zip(&scene.asked) {
             let asked = target.interrupt.as_ref().map_err(Error::clone)?;
-            self.check_answerer(asked, answer, actor, &mut seen, now)?;
+            self.check_answerer(asked, answer, actor, now)?;
             let (valid, grant) = look.found_about(asked).filter(|_| still_stands).unzip();
             match asked.answer_with(&answer.value, valid.cloned(), actor.name(), now)? {
                 None => return Ok(None),

@@ -184,15 +184,14 @@ impl Engine {
             return Ok(Err(Resumed { session_id: id, status, replayed: true }));
         }
         self.check_agent(&session)?;
-        let mut asked = Vec::with_capacity(answers.len());
-        for answer in answers {
-            let interrupt = find(reader, &session, &answer.interrupt_id)?;
+        let asked = targets(answers, |id| {
+            let interrupt = find(reader, &session, id)?;
             let is_tool = match &interrupt {
                 Ok(interrupt) if interrupt.kind == UNKNOWN_OUTCOME => is_about_a_tool(reader, interrupt)?,
                 _ => true,
             };
-            asked.push(AnswerTarget { interrupt: interrupt.map(Arc::new), is_tool });
-        }
+            Ok(AnswerTarget { interrupt: interrupt.map(Arc::new), is_tool })
+        })?;
         let may_sweep = answers.iter().any(|answer| answer.value["always"] == true);
         let pending = if may_sweep { reader.pending(id)? } else { Vec::new() };
         Ok(Ok(PrecheckInput { session, asked, pending }))
@@ -210,11 +209,10 @@ impl Engine {
         let PrecheckInput { session, asked, pending } = scene;
         let (now, own) = (self.now(), self.access.session_rules(session));
         let standing = RuleSets { session: &own, server: &server };
-        let mut seen = HashSet::new();
         let (mut found, mut sweeps) = (HashMap::new(), HashMap::new());
         for (answer, AnswerTarget { interrupt, is_tool }) in answers.iter().zip(asked) {
             let asked = interrupt.as_ref().map_err(Error::clone)?;
-            self.check_answerer(asked, answer, actor, &mut seen, now)?;
+            self.check_answerer(asked, answer, actor, now)?;
             answer::check_type(asked.as_ref().into(), answer.expected_type.as_deref())
                 .map_err(|error| at(&answer.place, error))?;
             if asked.answer_with(&answer.value, None, actor.name(), now)?.is_some() {
@@ -250,16 +248,32 @@ impl Engine {
         asked: &Interrupt,
         answer: &Answer,
         actor: &Actor,
-        seen: &mut HashSet<InterruptId>,
         now: Timestamp,
     ) -> Result<(), Error> {
-        // By what the ids mean: a UUID can be written in several ways.
-        if !seen.insert(asked.interrupt_id) {
-            return Err(Error::DuplicateAnswer(answer.interrupt_id.clone()));
-        }
         check_standing(asked, actor, self.settings.prevent_self_approval)?;
         asked.check_claim(claimer(actor, answer.said.as_deref()), now)
     }
+}
+
+/// What each of the answers is for. What is answered twice is read once: a small request could else take any memory.
+///
+/// # Errors
+/// The store's, once all of them are looked for: who shares a database asks for them at once then.
+fn targets(
+    answers: &[Answer],
+    mut find: impl FnMut(&str) -> Result<AnswerTarget, Error>,
+) -> Result<Vec<AnswerTarget>, Error> {
+    let mut seen = HashSet::new();
+    let mut target = |answer: &Answer| {
+        // By what the ids mean: a UUID can be written in several ways.
+        if answer.interrupt_id.parse::<InterruptId>().is_ok_and(|id| !seen.insert(id)) {
+            let twice = Error::DuplicateAnswer(answer.interrupt_id.clone());
+            return Ok(AnswerTarget { interrupt: Err(twice), is_tool: true });
+        }
+        find(&answer.interrupt_id)
+    };
+    let found: Vec<_> = answers.iter().map(&mut target).collect();
+    found.into_iter().collect()
 }
 
 /// The interrupt that a client named, if it is one of this session that can be answered.
@@ -314,4 +328,48 @@ fn is_about_a_tool(reader: &dyn Reader, asked: &Interrupt) -> Result<bool, Error
     let Some((path, _)) = question.path.rsplit_once('/') else { return Ok(true) };
     let began = reader.begun_step(asked.turn_id, path)?;
     Ok(began.is_none_or(|step| step.kind == "tool"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn what_is_answered_twice_is_looked_for_once() {
+        let id = Uuid::from_u128(7);
+        let spelt = [id.to_string(), id.simple().to_string(), id.to_string(), "none".to_owned(), "none".to_owned()];
+        let answer =
+            |interrupt_id| Answer { interrupt_id, value: json!(1), place: Vec::new(), said: None, expected_type: None };
+        let answers = spelt.clone().map(answer);
+        let mut looked_for = Vec::new();
+        let found = targets(&answers, |id| {
+            looked_for.push(id.to_owned());
+            Ok(AnswerTarget { interrupt: Err(Error::UnknownInterrupt(id.to_owned())), is_tool: true })
+        });
+        assert_eq!(looked_for, [spelt[0].as_str(), "none", "none"]);
+        let came_to: Vec<_> = found.unwrap().into_iter().map(|target| target.interrupt.unwrap_err().code()).collect();
+        let (unknown, twice) = ("unknown_interrupt", "duplicate_answer");
+        assert_eq!(came_to, [unknown, twice, twice, unknown, unknown]);
+    }
+
+    #[test]
+    fn all_are_looked_for_before_one_is_missed() {
+        let answer = |number: u128| Answer {
+            interrupt_id: Uuid::from_u128(number).to_string(),
+            value: json!(1),
+            place: Vec::new(),
+            said: None,
+            expected_type: None,
+        };
+        let mut looked_for = 0;
+        let missed = targets(&[1, 2, 3].map(answer), |id| {
+            looked_for += 1;
+            Err(Error::StoreUnavailable(id.to_owned()))
+        });
+        assert_eq!(looked_for, 3);
+        assert_eq!(missed.err(), Some(Error::StoreUnavailable(Uuid::from_u128(1).to_string())));
+    }
 }

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use serde_json::{Value, json};
+use tokio::runtime::Handle;
 use tokio::sync::{Notify, oneshot};
 
 use super::support::{World, asked, call, question, runtime, settings, step, waiting};
@@ -15,15 +16,19 @@ use crate::engine::access::policy_file::{LoadedPolicy, PolicySource};
 use crate::engine::access::pushed_policy;
 use crate::engine::ports::dispatch::TurnOrder;
 use crate::engine::settings::Settings;
-use crate::engine::telling::view::NewSession;
+use crate::engine::telling::view::{Answer, NewSession};
 use crate::store::about::About;
-use crate::store::contract::fixture::Fixture;
+use crate::store::clock::{Clock, WallClock};
+use crate::store::contract::fixture::{Fixture, interrupt_id};
+use crate::store::shared::{SharedStore, StoreAccess};
+use crate::store::simulated::SimulatedDatabase;
 use crate::store::upkeep::Upkeep;
 use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
 
 crate::store::contract::for_each_store!(
     a_transaction_does_nothing_that_may_take_its_time,
     what_takes_no_time_to_look_at_is_looked_at_by_the_transaction,
+    what_is_answered_twice_is_named,
     others_write_while_an_answer_is_looked_at,
     an_answer_is_looked_at_again_once_the_rules_are_others,
     an_answer_is_looked_at_again_once_a_policy_was_pushed,
@@ -174,6 +179,47 @@ async fn what_takes_no_time_to_look_at_is_looked_at_by_the_transaction(fixture: 
     reads();
     world.answer(order.session, fourth, json!({"approved": true})).await.unwrap();
     assert_eq!(reads(), 0, "the session has rules of its own, which are compiled apart");
+}
+
+/// Small answers of a request to these.
+fn answers_to(ids: impl IntoIterator<Item = InterruptId>) -> Vec<Answer> {
+    let small = |id: InterruptId| Answer {
+        interrupt_id: id.to_string(),
+        value: json!("yes"),
+        place: Vec::new(),
+        said: None,
+        expected_type: None,
+    };
+    ids.into_iter().map(small).collect()
+}
+
+async fn what_is_answered_twice_is_named(fixture: Fixture) {
+    let world = World::new(fixture, settings()).await;
+    let (order, ids) = world.asking(2).await;
+    let answer = |ids| world.engine.resume(order.session, answers_to(ids), Actor::anyone(), None);
+    let twice = answer(vec![ids[0], ids[1], ids[0], ids[0]]).await;
+    assert_eq!(twice.map(drop), Err(Error::DuplicateAnswer(ids[0].to_string())));
+    // What is wrong first is told.
+    let unknown = interrupt_id(999);
+    let both = answer(vec![unknown, unknown, ids[0]]).await;
+    assert_eq!(both.map(drop), Err(Error::UnknownInterrupt(unknown.to_string())));
+    assert_eq!(world.interrupt(ids[0]).await.status, InterruptStatus::Pending);
+    answer(ids.clone()).await.unwrap();
+}
+
+#[tokio::test]
+async fn all_answers_of_a_request_are_looked_for_in_a_shared_database_at_once() {
+    let clock: Arc<dyn Clock> = Arc::new(WallClock);
+    let database = SimulatedDatabase::new(Arc::clone(&clock));
+    let store = SharedStore::new(database.clone(), StoreAccess::Alone, Arc::clone(&clock), Handle::current());
+    let world = World::over(Fixture::memory(), Arc::new(store), settings(), runtime()).await;
+    let (order, _) = world.asking(1).await;
+    let unknown = answers_to((1000..1300).map(interrupt_id));
+    database.calls();
+    let refused = world.engine.resume(order.session, unknown, Actor::anyone(), None).await;
+    assert!(matches!(refused, Err(Error::UnknownInterrupt(_))), "{refused:?}");
+    let (reads, _) = database.calls();
+    assert!(reads <= 4, "{reads} rounds");
 }
 
 async fn others_write_while_an_answer_is_looked_at(fixture: Fixture) {

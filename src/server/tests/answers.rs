@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::support::Client;
 use crate::engine::settings::Settings;
+use crate::server::resume::MOST_ANSWERS;
 use crate::server::settings::HttpSettings;
 
 fn yes(id: &str) -> Value {
@@ -70,6 +71,18 @@ async fn several_are_answered_all_or_none() {
     assert_eq!(twice.code(), "duplicate_answer");
     let both = client.post(&path, json!({"resume": [yes(&ids[0]), yes(&ids[1])]})).await;
     assert_eq!(both.json()["status"], "running");
+}
+
+#[tokio::test]
+async fn one_request_holds_so_many_answers_and_no_more() {
+    let client = Client::new().await;
+    let (session, ids) = client.asking(&["first"]).await;
+    let path = format!("{session}/resume");
+    let answers = |count| json!({"resume": vec![yes(&ids[0]); count]});
+    assert_eq!(client.post(&path, answers(MOST_ANSWERS)).await.code(), "duplicate_answer");
+    let refused = client.post(&path, answers(MOST_ANSWERS + 1)).await;
+    assert_eq!((refused.status.as_u16(), refused.code().as_str()), (422, "invalid_request"));
+    assert_eq!(refused.places(), [(json!(["body", "resume"]), "too_long".to_owned())]);
 }
 
 #[tokio::test]

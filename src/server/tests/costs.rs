@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::support::{Client, Reply};
 use crate::engine::settings::Settings;
+use crate::server::resume::MOST_ANSWERS;
 use crate::server::settings::HttpSettings;
 
 /// More wrong places than anybody is told of.
@@ -164,7 +165,6 @@ async fn of_what_is_wrong_with_a_request_the_first_few_places_are_told_at_every_
         rule.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
         json!([rule])
     };
-    let webhook = json!({"url": "https://example.com", "events": wrong});
     let cases = [
         (Method::POST, "/sessions", json!({"state": wrong}), json!(["state"])),
         (Method::POST, "/sessions", json!({"rules": wrong}), json!(["rules"])),
@@ -175,12 +175,10 @@ async fn of_what_is_wrong_with_a_request_the_first_few_places_are_told_at_every_
             json!({"rules": rule(json!({"approvers": wrong}))}),
             json!(["rules", 0, "approvers"]),
         ),
-        (Method::POST, "/sessions", json!({"webhook": webhook}), json!(["webhook", "events"])),
         (Method::PUT, new, json!({"state": wrong}), json!(["state"])),
         (Method::PUT, new, json!({"rules": wrong}), json!(["rules"])),
         (Method::POST, &messages, json!({"tool_calls": wrong}), json!(["tool_calls"])),
-        (Method::POST, &messages, json!({"webhook": webhook}), json!(["webhook", "events"])),
-        (Method::POST, &format!("{session}/resume"), json!({"resume": wrong}), json!(["resume"])),
+        (Method::POST, &format!("{session}/resume"), json!({"resume": vec![1; MOST_ANSWERS]}), json!(["resume"])),
         (Method::POST, "/keys", json!({"name": "a", "scopes": wrong}), json!(["scopes"])),
         (Method::POST, "/keys", json!({"name": "a", "scopes": [], "groups": wrong}), json!(["groups"])),
     ];
