@@ -30,6 +30,8 @@ const LONGEST_REMINDER: f64 = 24.0 * 3600.0;
 const PAUSES: [f64; 9] = [1.0, 2.0, 5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0];
 /// The most of an error that is kept, in characters.
 const LONGEST_ERROR: usize = 300;
+/// What stands before the origin of an address that only a client has named. No origin begins so.
+const OF_CLIENT: &str = "client ";
 
 /// The `webhook-id` of a notice: `msg_<uuid>`, and `msg_<uuid>_r<n>` for the n-th reminder of it. The same in all tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -85,6 +87,8 @@ pub struct Notice {
     pub event: EventName,
     /// Where to.
     pub url: String,
+    /// Whether only a client has named the address: it is none of the server's own webhooks.
+    pub is_of_client: bool,
     /// Sent as `Authorization: Bearer <token>`.
     pub token: Option<String>,
     /// The exact body, the same in all tries; `None` once it is delivered.
@@ -146,6 +150,15 @@ impl Tries {
         let place = usize::try_from(attempts.saturating_sub(1)).unwrap_or(usize::MAX).min(PAUSES.len() - 1);
         Some(PAUSES[place] * self.pace)
     }
+
+    /// All pauses together, in seconds; never less than one try may take. Whatever the pace: what is late in a test would else
+    /// depend on the machine.
+    fn longest(&self) -> f64 {
+        let retries = usize::try_from(self.retries).unwrap_or(usize::MAX);
+        let (first, last) = (&PAUSES[..retries.min(PAUSES.len())], PAUSES[PAUSES.len() - 1]);
+        let again = retries.saturating_sub(PAUSES.len()) as f64 * last;
+        (first.iter().sum::<f64>() + again).max(LEASE)
+    }
 }
 
 /// The body of an interrupt's event, after Standard Webhooks; a reminder says which one it is.
@@ -163,8 +176,14 @@ pub fn origin(url: &str) -> String {
     Url::parse(url).map_or_else(|_| url.to_owned(), |url| url.origin().ascii_serialization())
 }
 
+/// Whether an origin, as [`Notice::origin`] has it, has the mark of those that only clients have named.
+pub fn is_of_client(origin: &str) -> bool {
+    origin.starts_with(OF_CLIENT)
+}
+
 impl Notice {
-    /// What `webhook` is told of an event that has just happened. Not due before [`Notice::first_in_lane`] says so.
+    /// What `webhook`, one of the server's own, is told of an event that has just happened. Not due before
+    /// [`Notice::first_in_lane`] says so.
     pub fn new(
         event_id: Uuid,
         session_id: SessionId,
@@ -180,6 +199,7 @@ impl Notice {
             interrupt_id,
             event,
             url: webhook.url.clone(),
+            is_of_client: false,
             token: webhook.token.clone(),
             body: Some(body.to_string()),
             status: NoticeStatus::Pending,
@@ -190,6 +210,11 @@ impl Notice {
             last_error: None,
             settled_at: None,
         }
+    }
+
+    /// The same, where only a client has named the address.
+    pub fn of_client(self) -> Self {
+        Self { is_of_client: true, ..self }
     }
 
     /// The same, due: nothing before it in its lane is left.
@@ -218,10 +243,14 @@ impl Notice {
         Self { body: None, last_error: None, ..self.settled(NoticeStatus::Delivered, now) }
     }
 
-    /// A try failed: it is tried again later, or given up.
+    /// A try failed: it is tried again later, or given up. What has waited behind others for as long as tries may take has no
+    /// more than one: a lane to a receiver that is gone would else be left ever more slowly than it grows.
     pub fn failed(self, error: &str, tries: &Tries, now: Timestamp) -> Self {
+        // One that somebody has tried again failed before.
+        let is_first = self.attempts == 1 && self.last_error.is_none();
+        let is_late = is_first && now > self.created_at.plus_seconds(tries.longest());
         let last_error = Some(error.chars().take(LONGEST_ERROR).collect());
-        match tries.pause_after(self.attempts) {
+        match tries.pause_after(self.attempts).filter(|_| !is_late) {
             Some(pause) => Self { leased: false, due_at: Some(now.plus_seconds(pause)), last_error, ..self },
             None => Self { last_error, ..self.settled(NoticeStatus::Failed, now) },
         }
@@ -288,9 +317,11 @@ impl Notice {
         }
     }
 
-    /// Scheme, host and port of the URL: whose server it is.
+    /// Scheme, host and port of the URL: whose server it is. With a mark where only a client has named the address: it may
+    /// be at the operator's host, and is another receiver than the operator's there.
     pub fn origin(&self) -> String {
-        origin(&self.url)
+        let origin = origin(&self.url);
+        if self.is_of_client { format!("{OF_CLIENT}{origin}") } else { origin }
     }
 
     /// The URL without what may be secret in it: no user, no query.

@@ -116,6 +116,24 @@ fn what_was_given_up_can_be_retried_under_its_id_and_nothing_else_can() {
 }
 
 #[test]
+fn what_is_first_tried_when_all_pauses_would_be_over_has_one_try() {
+    let tried = |tries: &Tries, after: f64| notice(IDLE).leased(at(after)).failed("no", tries, at(after)).status;
+    let (usual, pending, failed) = (Tries::default(), NoticeStatus::Pending, NoticeStatus::Failed);
+    assert_eq!([tried(&usual, 618.0), tried(&usual, 618.1)], [pending, failed]);
+    let often = Tries { retries: 11, ..usual };
+    assert_eq!([tried(&often, 1218.0), tried(&often, 1218.1)], [pending, failed]);
+    // Few retries are none that a store that is slow for a moment uses up.
+    let once = Tries { retries: 1, ..usual };
+    assert_eq!([tried(&once, LEASE), tried(&once, LEASE + 0.1)], [pending, failed]);
+    let late =
+        notice(IDLE).leased(at(0.0)).failed("no", &usual, at(1.0)).leased(at(9000.0)).failed("no", &usual, at(9000.0));
+    assert_eq!(late.status, pending, "it was tried in time");
+    let given_up = notice(IDLE).leased(at(9000.0)).failed("no", &usual, at(9000.0));
+    let again = given_up.retried().unwrap().leased(at(9001.0)).failed("no", &usual, at(9001.0));
+    assert_eq!(again.status, pending, "somebody has asked for it");
+}
+
+#[test]
 fn a_long_error_is_cut() {
     let failed = notice(IDLE).leased(at(0.0)).failed(&"ä".repeat(1000), &Tries::default(), at(0.0));
     assert_eq!(failed.last_error.unwrap().chars().count(), LONGEST_ERROR);
@@ -184,6 +202,9 @@ fn nobody_is_reminded_of_what_cannot_be_answered_now() {
 #[test]
 fn a_server_is_known_by_its_origin() {
     let origin = |url: &str| Notice { url: url.to_owned(), ..notice(IDLE) }.origin();
+    let of_client = notice(IDLE).of_client().origin();
+    assert_eq!(of_client, "client https://example.com");
+    assert!(is_of_client(&of_client) && !is_of_client(&notice(IDLE).origin()));
     assert_eq!(origin("https://user:secret@EXAMPLE.com/a?b"), "https://example.com");
     assert_eq!(origin("http://example.com:8080"), "http://example.com:8080");
 }

@@ -210,6 +210,8 @@ impl AfterCommit {
         for webhook in Webhook::told_of(event, webhooks) {
             let body = body(tx, webhook)?;
             let notice = Notice::new(clock::notice_id(), session.id, interrupt, event, webhook, &body, now);
+            let is_own = notifications.webhooks.iter().any(|own| own.url == webhook.url);
+            let notice = if is_own { notice } else { notice.of_client() };
             let notice = in_lane(tx, notice, now)?;
             tx.insert_notice(&notice)?;
             if event == EventName::CREATED && notifications.remind_after > 0.0 {

@@ -14,14 +14,17 @@ use crate::domain::access::Actor;
 use crate::domain::event::EventName;
 use crate::domain::notice::{Notice, Tries};
 use crate::domain::session::Failure;
-use crate::domain::status::NoticeStatus;
+use crate::domain::status::{NoticeStatus, Status};
 use crate::domain::webhook::Webhook;
 use crate::domain::{Error, SessionId};
 use crate::engine::settings::Settings;
 use crate::engine::telling::figures::{Family, Figures, Labelled};
 use crate::engine::telling::view::NewSession;
-use crate::store::contract::fixture::Fixture;
+use crate::store::StoreExt;
+use crate::store::about::About;
+use crate::store::contract::fixture::{Fixture, session_id};
 use crate::store::query::NoticeQuery;
+use uuid::Uuid;
 
 crate::store::contract::for_each_store!(
     nobody_is_told_who_did_not_ask_and_nothing_is_written,
@@ -35,6 +38,8 @@ crate::store::contract::for_each_store!(
     a_receiver_that_hangs_is_given_up_for_this_time,
     a_receiver_that_hangs_does_not_hold_up_the_others,
     however_many_receivers_of_clients_hang_the_servers_own_are_told,
+    what_clients_name_at_the_servers_own_host_does_not_hold_it_up,
+    what_has_waited_long_behind_others_has_one_try,
     what_is_given_up_is_kept_and_lets_the_next_one_through,
     what_was_given_up_is_told_on_request,
     what_waits_for_its_next_try_waits_over_a_restart,
@@ -254,6 +259,48 @@ async fn however_many_receivers_of_clients_hang_the_servers_own_are_told(fixture
     assert_eq!(own.events(80).await, ["session.running"; 80]);
     let taken: usize = hanging.iter().map(|receiver| receiver.calls().len()).sum();
     assert!(taken <= 48, "{taken}");
+}
+
+async fn what_clients_name_at_the_servers_own_host_does_not_hold_it_up(fixture: Fixture) {
+    // Only what clients have named wants the messages.
+    let answers = |call: &Call, _| call.body.get("messages").is_none().then_some(200);
+    let receiver = Receiver::answering(answers).await;
+    let world = World::new(fixture, Settings { webhook_timeout: 600.0, ..telling(&receiver) }).await;
+    for number in 0..40 {
+        let url = format!("{}&session={number}", receiver.url);
+        let of_client = Webhook { url, include_messages: true, ..webhook(&receiver, all()) };
+        let new = NewSession { webhook: Some(of_client), ..NewSession::default() };
+        let session = world.engine.create_session(new, None, &Actor::anyone()).await.unwrap().session.id;
+        world.send(session).await.unwrap();
+    }
+    assert_eq!(receiver.events(40).await, ["session.running"; 40]);
+}
+
+async fn what_has_waited_long_behind_others_has_one_try(fixture: Fixture) {
+    let receiver = Receiver::answering(|_, _| Some(500)).await;
+    let settings = Settings { tries: Tries { retries: 2, pace: 0.001 }, ..telling(&receiver) };
+    let world = World::new(fixture, settings.clone()).await;
+    let (now, webhook) = (world.engine.now(), webhook(&receiver, all()));
+    let notice = |session: u128, ago: f64| {
+        let (id, created_at) = (Uuid::from_u128(session), now.plus_seconds(-ago));
+        let event = EventName::Session(Status::Idle);
+        Notice::new(id, session_id(session), None, event, &webhook, &json!({"status": "idle"}), created_at)
+            .first_in_lane(now)
+    };
+    for one in [notice(1, 61.0), notice(2, 1.0)] {
+        let session = About::Session(one.session_id);
+        world.store.transact(session, move |tx| tx.insert_notice(&one)).await.unwrap();
+    }
+    world.engine.telling.take_over_outbox();
+    let settled = until_notices(&world, |all| all.iter().all(Notice::is_settled)).await;
+    let tried = |number| settled.iter().find(|one| one.session_id == session_id(number)).unwrap().attempts;
+    assert_eq!((tried(1), tried(2)), (1, 3));
+    let late = settled.iter().find(|one| one.session_id == session_id(1)).unwrap();
+    assert_eq!(late.status, NoticeStatus::Failed);
+    // Who asks for it again gets as many as for a new one.
+    world.engine.telling.retry_notice(&late.id.to_string()).await.unwrap();
+    let again = until_notices(&world, |all| all.iter().all(|one| one.is_settled() && one.attempts == 3)).await;
+    assert_eq!(again.len(), 2);
 }
 
 async fn what_is_given_up_is_kept_and_lets_the_next_one_through(fixture: Fixture) {

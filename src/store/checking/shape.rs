@@ -115,6 +115,7 @@ const NOTICE: Columns = &[
     "attempts",
     "last_error",
     "settled_at",
+    "origin",
 ];
 
 /// As `keys/select.sql` has them.

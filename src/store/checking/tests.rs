@@ -132,6 +132,7 @@ impl World {
             let mut cells: Vec<(&'static str, &str)> =
                 notice.iter().map(|(name, text)| (*name, text.as_str())).collect();
             cells.push(("url", "https://example.org/a?token=secret"));
+            cells.push(("origin", "https://example.org"));
             cells.extend(due);
             world.add("outbox", &cells);
         }

@@ -62,6 +62,7 @@ fn full() -> Notice {
     Notice {
         id: id(1, 3),
         interrupt_id: Some(interrupt_id(4)),
+        is_of_client: true,
         event: EventName::CREATED,
         status: NoticeStatus::Failed,
         due_at: Some(at(5)),
@@ -213,7 +214,13 @@ async fn what_is_due_is_found_past_an_origin_and_of_one(it: Fixture) {
         |number, millis, url: &str| Notice { due_at: Some(at(millis)), url: url.to_owned(), ..notice(number, number) };
     insert(
         &it,
-        [due(1, 10, "http://a/1?x"), due(2, 20, "http://b:8/\"'"), due(3, 30, "http://c/"), due(4, 40, "http://a/2")],
+        [
+            due(1, 10, "http://a/1?x"),
+            due(2, 20, "http://b:8/\"'"),
+            due(3, 30, "http://c/"),
+            due(4, 40, "http://a/2"),
+            due(5, 50, "http://a/3").of_client(),
+        ],
     )
     .await;
     let to = async |receivers: Receivers| {
@@ -226,9 +233,11 @@ async fn what_is_due_is_found_past_an_origin_and_of_one(it: Fixture) {
     assert_eq!(found(&["http://a"]).await, (vec![2, 3], Some(at(20))));
     assert_eq!(found(&["http://a", "http://b:8"]).await, (vec![3], Some(at(30))));
     assert_eq!(found(&["http://b:8", "http://c", "http://d\"'"]).await, (vec![1], Some(at(10))));
-    assert_eq!(found(&["http://a", "http://b:8", "http://c"]).await, (vec![], None));
+    assert_eq!(found(&["http://a", "http://b:8", "http://c"]).await, (vec![], Some(at(50))));
+    assert_eq!(found(&["http://a", "http://b:8", "http://c", "client http://a"]).await, (vec![], None));
     let found = async |only: &[&str]| to(Receivers::Only(named(only))).await;
     assert_eq!(found(&["http://c", "http://a", "http://d\"'"]).await, (vec![1, 3], Some(at(10))));
+    assert_eq!(found(&["client http://a"]).await, (vec![], Some(at(50))));
     assert_eq!(found(&[]).await, (vec![], None));
 }
 

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::Cells;
 use crate::domain::event::EventName;
-use crate::domain::notice::{Notice, NoticeId};
+use crate::domain::notice::{self, Notice, NoticeId};
 use crate::domain::status::NoticeStatus;
 use crate::domain::{Error, InterruptId, SessionId};
 
@@ -24,12 +24,13 @@ pub(in crate::store) fn notice(cells: &mut impl Cells) -> Result<(u64, Notice), 
     let (url, token, body) = (cells.plain()?, cells.plain()?, cells.plain()?);
     let status: String = cells.plain()?;
     let status = NoticeStatus::parse(&status).ok_or_else(|| cells.malformed(format!("unknown status {status:?}")))?;
-    let notice = Notice {
+    let read = Notice {
         id,
         session_id,
         interrupt_id,
         event,
         url,
+        is_of_client: false,
         token,
         body,
         status,
@@ -40,5 +41,6 @@ pub(in crate::store) fn notice(cells: &mut impl Cells) -> Result<(u64, Notice), 
         last_error: cells.plain()?,
         settled_at: cells.time_or_none()?,
     };
-    Ok((seq, notice))
+    let origin: String = cells.plain()?;
+    Ok((seq, Notice { is_of_client: notice::is_of_client(&origin), ..read }))
 }

@@ -8,7 +8,7 @@ use crate::store::upkeep::Receivers;
 pub const AT_ONCE: usize = 64;
 /// How many of them to one origin: one that hangs takes no more places from the others than these.
 const TO_ONE_ORIGIN: usize = 16;
-/// How many of them to origins that the operator has not named: whoever may send messages can name any number that hang.
+/// How many of them to what only clients have named: whoever may send messages can name any number that hang.
 const TO_CLIENTS: usize = 48;
 /// How many of these to origins that were silent the last time.
 const TO_SILENT: usize = 8;
@@ -18,7 +18,8 @@ const REMEMBERED: usize = 256;
 /// See the module.
 #[derive(Debug, Clone, Default)]
 pub struct ReceiverPlaces {
-    /// The origins that the operator has named.
+    /// The origins of the operator's own receivers; what only clients have named is told from them by a mark
+    /// ([`Notice::origin`](crate::domain::notice::Notice::origin)), also where it is at one of these.
     own: HashSet<String>,
     /// How many notices are being sent to an origin.
     under_way: HashMap<String, usize>,
@@ -165,6 +166,18 @@ mod tests {
         assert_eq!(places.open(), Receivers::Only(Vec::new()));
         places.leave("http://client-0");
         assert_eq!(taken(&mut places, "http://another"), 1);
+    }
+
+    #[test]
+    fn what_clients_name_at_the_operators_host_takes_none_of_the_operators_places() {
+        let mut places = places();
+        let of_client = format!("client {OWN}");
+        assert_eq!(taken(&mut places, &of_client), TO_ONE_ORIGIN);
+        places.heard_of(&of_client, true);
+        assert_eq!(taken(&mut places, OWN), TO_ONE_ORIGIN);
+        assert_eq!(shut(&places), HashSet::from([OWN.to_owned(), of_client.clone()]));
+        places.heard_of(OWN, false);
+        assert!(places.is_silent(&of_client));
     }
 
     #[test]

@@ -1,3 +1,3 @@
 SELECT seq, id, reminder, session, interrupt, event, url, NULL, NULL, status, created_at, due_at, leased, attempts,
-       last_error, settled_at
+       last_error, settled_at, origin
 FROM outbox
