@@ -12,9 +12,9 @@ use super::runtime::runtime;
 use crate::domain::naming;
 use crate::domain::payload::MAX_PAYLOAD;
 use crate::domain::search::Needle;
-use crate::domain::session::{Failure, Session};
+use crate::domain::session::Failure;
 use crate::domain::status::Status;
-use crate::domain::{Error, TurnId};
+use crate::domain::{Error, SessionId, TurnId};
 use crate::engine::ports::dispatch::TurnOrder;
 use crate::server::models::SessionSummary;
 use crate::store::open;
@@ -59,7 +59,7 @@ impl StoredSessions {
         let query = SessionQuery { status, search, limit, cursor, ..SessionQuery::default() };
         let Page { items, next } = self.read(py, move |reader| reader.sessions(&query))?;
         let summary = |titled: TitledSession| {
-            let agent_name = naming::agent_name(None, &titled.session.agent).to_owned();
+            let agent_name = naming::agent_name(None, &titled.agent).to_owned();
             SessionSummary::new(titled, agent_name)
         };
         let summaries: Vec<SessionSummary> = items.into_iter().map(summary).collect();
@@ -132,10 +132,10 @@ struct OpenTurnsPage {
 fn open_turns(reader: &dyn Reader, agent: &str, query: &SessionQuery) -> Result<OpenTurnsPage, Error> {
     let (mut orders, mut others) = (Vec::new(), BTreeMap::new());
     let Page { items, next } = reader.sessions(query)?;
-    for TitledSession { session, .. } in items {
-        let Some(turn) = session.turn().or_else(|| session.retry().map(|retry| retry.turn)) else { continue };
+    for session in items {
+        let Some(turn) = session.turn else { continue };
         if session.agent == agent {
-            orders.push(order(reader, &session, turn)?);
+            orders.push(order(reader, session.id, turn)?);
         } else {
             *others.entry(session.agent).or_default() += 1;
         }
@@ -143,7 +143,7 @@ fn open_turns(reader: &dyn Reader, agent: &str, query: &SessionQuery) -> Result<
     Ok(OpenTurnsPage { orders, others, next })
 }
 
-fn order(reader: &dyn Reader, session: &Session, turn: TurnId) -> Result<(TurnOrder, Option<Failure>), Error> {
+fn order(reader: &dyn Reader, session: SessionId, turn: TurnId) -> Result<(TurnOrder, Option<Failure>), Error> {
     let row = reader.turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
     let (journal, unreadable) = match reader.journal(turn) {
         // One turn's trouble, and not the file's: a later release may have written it.
@@ -153,9 +153,9 @@ fn order(reader: &dyn Reader, session: &Session, turn: TurnId) -> Result<(TurnOr
     let order = TurnOrder {
         turn,
         epoch: row.life.epoch,
-        session: session.id,
+        session,
         message: row.message,
-        state: reader.messages(session.id)?,
+        state: reader.messages(session)?,
         journal,
         answered_by: BTreeMap::new(),
         sent_by: row.sent_by,

@@ -191,17 +191,8 @@ pub struct SessionSummary {
 impl SessionSummary {
     /// A session with the name of its agent.
     pub fn new(titled: TitledSession, agent_name: String) -> Self {
-        let TitledSession { session, title } = titled;
-        Self {
-            session_id: session.id,
-            total_messages: session.total_messages,
-            status: session.status(),
-            created_at: session.created_at,
-            updated_at: session.updated_at,
-            agent: session.agent,
-            agent_name,
-            title,
-        }
+        let TitledSession { id, agent, created_at, updated_at, total_messages, status, turn: _, title } = titled;
+        Self { session_id: id, total_messages, status, created_at, updated_at, agent, agent_name, title }
     }
 }
 

@@ -171,7 +171,7 @@ async fn list_sessions(State(app): Shared, asking: Asking, mut query: Query) -> 
     let _place = app.place_to_search(asking, wanted.search.is_some()).await?;
     let page = app.engine.sessions(wanted).await?;
     let summary = |titled: TitledSession| {
-        let agent_name = app.engine.agent_name(&titled.session.agent);
+        let agent_name = app.engine.agent_name(&titled.agent);
         SessionSummary::new(titled, agent_name)
     };
     let sessions: Vec<SessionSummary> = page.items.into_iter().map(summary).collect();

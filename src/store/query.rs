@@ -4,7 +4,7 @@ use crate::domain::audit::Action;
 use crate::domain::search::Needle;
 use crate::domain::session::Session;
 use crate::domain::status::{InterruptStatus, NoticeStatus, Status};
-use crate::domain::{InterruptId, SessionId, Timestamp};
+use crate::domain::{InterruptId, SessionId, Timestamp, TurnId};
 
 /// A page of a list.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,13 +36,41 @@ impl Order {
     }
 }
 
-/// A session as lists have it.
+/// A session as lists have it: nothing of what may be long, which many of at once are too much of.
 #[derive(Debug, Clone, PartialEq)]
 pub struct TitledSession {
-    /// The session.
-    pub session: Session,
+    /// Its id.
+    pub id: SessionId,
+    /// Which agent handles it.
+    pub agent: String,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+    /// How many messages it remembers.
+    pub total_messages: usize,
+    /// Where it stands.
+    pub status: Status,
+    /// The turn that is open, or can be taken up again.
+    pub turn: Option<TurnId>,
     /// What it is called: see [`crate::domain::naming`]. `None` where nothing was said yet that has words.
     pub title: Option<String>,
+}
+
+impl TitledSession {
+    /// A session with its title.
+    pub fn of(session: &Session, title: Option<String>) -> Self {
+        Self {
+            id: session.id,
+            agent: session.agent.clone(),
+            created_at: session.created_at,
+            updated_at: session.updated_at,
+            total_messages: session.total_messages,
+            status: session.status(),
+            turn: session.turn().or_else(|| session.retry().map(|retry| retry.turn)),
+            title,
+        }
+    }
 }
 
 /// What sessions are searched for.

@@ -299,11 +299,10 @@ impl Reader for MemoryState {
         };
         let first = self.first_messages();
         let titled = |(seq, row): (u64, &SessionRow)| {
-            let session = row.session.clone();
-            let said = first.get(&session.id).copied();
+            let said = first.get(&row.session.id).copied();
             let message =
                 said.or_else(|| row.messages.iter().take(naming::TITLE_AMONG).find(|one| one.role == Role::User));
-            (seq, TitledSession { session, title: message.and_then(naming::title_of) })
+            (seq, TitledSession::of(&row.session, message.and_then(naming::title_of)))
         };
         let rows: Box<dyn Iterator<Item = (u64, &SessionRow)>> = match query.order {
             Order::Oldest => Box::new(self.sessions.after(query.cursor)),
@@ -313,7 +312,7 @@ impl Reader for MemoryState {
         let Some(search) = &query.search else { return Ok(page(rows, query.limit)) };
         let looked_at: Vec<(u64, TitledSession)> = rows.by_ref().take(search.within).collect();
         let last = looked_at.last().map(|(seq, _)| *seq);
-        let found = looked_at.into_iter().filter(|(_, it)| search.finds(it.session.id, it.title.as_deref()));
+        let found = looked_at.into_iter().filter(|(_, it)| search.finds(it.id, it.title.as_deref()));
         let found = page(found, query.limit);
         let next = found.next.or(if rows.next().is_some() { last } else { None });
         Ok(Page { next, ..found })

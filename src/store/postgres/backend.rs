@@ -292,7 +292,7 @@ impl Inner {
             };
             let page = lists::page("sessions", rows, rest.limit, read)?;
             let finds = |(_, it): &(u64, TitledSession)| {
-                search.as_ref().is_none_or(|search| search.finds(it.session.id, it.title.as_deref()))
+                search.as_ref().is_none_or(|search| search.finds(it.id, it.title.as_deref()))
             };
             found.extend(page.items.into_iter().filter(finds));
             left -= rest.limit;

@@ -196,20 +196,33 @@ pub(super) fn session(cells: &mut impl Cells) -> Result<(u64, Session), Error> {
     Ok((seq, session))
 }
 
-/// A row of `sessions/list.sql`: the same, and the message that its title is from.
+/// A row of `sessions/list.sql`: its place in order, and what a list has of the session.
 pub(super) fn titled_session(cells: &mut impl Cells) -> Result<(u64, TitledSession), Error> {
-    let (seq, session) = session(cells)?;
-    let message: Option<String> = cells.plain()?;
-    let title = message.as_deref().and_then(naming::title_of_stored);
-    Ok((seq, TitledSession { session, title }))
+    let seq = cells.number()?;
+    let titled = TitledSession {
+        id: SessionId(cells.uuid()?),
+        agent: cells.plain()?,
+        created_at: cells.time()?,
+        updated_at: cells.time()?,
+        total_messages: cells.number().map(|total| usize::try_from(total).unwrap_or(usize::MAX))?,
+        status: session_status(cells)?,
+        turn: turn_id(cells)?,
+        title: cells.plain::<Option<String>>()?.as_deref().and_then(naming::title_of_stored),
+    };
+    Ok((seq, titled))
+}
+
+fn session_status(cells: &mut impl Cells) -> Result<Status, Error> {
+    let status: String = cells.plain()?;
+    Status::parse(&status).ok_or_else(|| cells.malformed(format!("unknown status {status:?}")))
+}
+
+fn turn_id(cells: &mut impl Cells) -> Result<Option<TurnId>, Error> {
+    Ok(cells.plain::<Option<[u8; 16]>>()?.map(|id| TurnId(Uuid::from_bytes(id))))
 }
 
 fn phase(cells: &mut impl Cells) -> Result<Phase, Error> {
-    let status: String = cells.plain()?;
-    let Some(status) = Status::parse(&status) else {
-        return Err(cells.malformed(format!("unknown status {status:?}")));
-    };
-    let turn = cells.plain::<Option<[u8; 16]>>()?.map(|id| TurnId(Uuid::from_bytes(id)));
+    let (status, turn) = (session_status(cells)?, turn_id(cells)?);
     let open_turn = turn.ok_or_else(|| cells.malformed("an open turn is missing"));
     let pending = cells.plain::<Option<Vec<u8>>>()?.unwrap_or_default();
     let (ids, rest) = pending.as_chunks::<16>();

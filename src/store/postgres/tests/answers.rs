@@ -174,7 +174,7 @@ async fn a_row_that_cannot_be_read_is_told_in_its_place_and_left_out_of_lists() 
     assert!(slice.turn.is_ok());
     let sessions =
         ask(&store, StoreQuestion::Sessions(SessionQuery { limit: 9, ..SessionQuery::default() })).await.unwrap();
-    let ids = |items: &[TitledSession]| items.iter().map(|it| it.session.id).collect::<Vec<_>>();
+    let ids = |items: &[TitledSession]| items.iter().map(|it| it.id).collect::<Vec<_>>();
     assert!(matches!(&sessions, Answer::Sessions(page) if ids(&page.items) == [session_id(2)]), "{sessions:?}");
 }
 

@@ -1,8 +1,7 @@
 -- With the beginning of the message that the title is from: of the first turn, or, before there is one, the first of a person
 -- among those that the session began with. They are stored with the role first.
 SELECT seq, id, agent, created_at, updated_at, total_messages,
-       status, turn, pending, response, failure_code, failure_message, rules, grants, webhook,
-       abandoned,
+       status, turn,
        left(coalesce(
            (SELECT t.message FROM hitl.turns t WHERE t.session = s.id ORDER BY t.seq LIMIT 1),
            (SELECT m.message FROM hitl.messages m
