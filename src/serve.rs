@@ -73,7 +73,7 @@ impl Running {
         if config.no_workers {
             config.workers = 0;
         }
-        let settings = config.engine_settings()?;
+        let (settings, allowed_hosts) = (config.engine_settings()?, config.allowed_hosts()?);
         let webhooks = Arc::new(Webhooks::new(&settings)?);
         let policy = match &config.policy {
             Some(path) => Some((path.clone(), policy_file::load(path)?)),
@@ -154,7 +154,7 @@ impl Running {
         let settings = HttpSettings {
             api_keys: config.api_key.map(|key| ApiKey { name: "api-key".to_owned(), key }).into_iter().collect(),
             rate_limit: Some(config.rate_limit).filter(|rate| *rate > 0.0),
-            allowed_hosts: config.allowed_hosts,
+            allowed_hosts,
             takes_requests: config.takes_requests,
             ui: config.ui,
             max_body: config.max_body,

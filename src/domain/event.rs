@@ -9,6 +9,7 @@ use super::JsonObject;
 use super::id::{InterruptId, SessionId};
 use super::interrupt::Interrupt;
 use super::status::{InterruptStatus, Status};
+use super::time::Timestamp;
 
 /// What kind of event: `session.idle`, `interrupt.created` and so on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -249,6 +250,24 @@ impl StoredEvent {
 }
 
 impl EventView {
+    /// As it is to be told at `now`: see [`Interrupt::as_of`]. What a claim came to may be told long after it.
+    pub fn as_of(mut self, now: Timestamp) -> Self {
+        if !self.name.starts_with("interrupt.") {
+            return self;
+        }
+        let time = |name: &str| self.data.get(name).and_then(Value::as_str).and_then(Timestamp::parse);
+        let is_pending = self.data.get("status").and_then(Value::as_str) == Some(InterruptStatus::Pending.as_str());
+        let is_due = time("expires_at").is_some_and(|at| at <= now);
+        let lasts = |until: &str| is_pending && time(until).is_some_and(|at| now < at);
+        let (is_claimed, is_snoozed) = (lasts("claimed_until") && !is_due, lasts("snoozed_until"));
+        self.data.retain(|name, _| match name.as_str() {
+            "claimed_by" | "claimed_until" => is_claimed,
+            "snoozed_by" | "snoozed_until" => is_snoozed,
+            _ => true,
+        });
+        self
+    }
+
     /// A piece of a message as the model says it; never stored.
     pub fn delta(session_id: SessionId, step_id: &str, attempt: u32, delta: Value) -> Self {
         Self {
@@ -279,7 +298,11 @@ fn members(value: Value) -> JsonObject {
 
 #[cfg(test)]
 mod tests {
+    use uuid::Uuid;
+
     use super::*;
+    use crate::domain::TurnId;
+    use crate::domain::interrupt::Opening;
 
     #[test]
     fn every_name_reads_back_and_a_bare_status_is_that_of_the_session() {
@@ -290,6 +313,37 @@ mod tests {
         for text in ["", "pending", "created", "interrupt.pending", "session.", "Session.idle", "idle "] {
             assert_eq!(EventName::parse(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn a_claim_that_is_over_is_not_told_of() {
+        let at = Timestamp::from_millis;
+        let ask = serde_json::from_value(json!({"type": "free", "payload": {"n": 1}, "expires_in": 60})).unwrap();
+        let opening = Opening {
+            id: InterruptId(Uuid::from_u128(3)),
+            session: SessionId(Uuid::from_u128(1)),
+            turn: TurnId(Uuid::from_u128(2)),
+            now: at(0),
+            default_ttl: 0.0,
+            max_payload: 1000,
+        };
+        let asked = Interrupt::opened(ask, opening).unwrap();
+        let claimed = asked.claim("ada", 10.0, at(0)).unwrap();
+        let both = claimed.snooze(Some("bob"), 20.0, at(0)).unwrap();
+        let settled = Interrupt { status: InterruptStatus::Resolved, ..both.clone() };
+        for (interrupt, triage) in [
+            (&asked, Triage::Released),
+            (&claimed, Triage::Claimed),
+            (&both, Triage::Snoozed),
+            (&settled, Triage::Claimed),
+        ] {
+            for now in [0, 9_999, 10_000, 19_999, 20_000, 59_999, 60_000].map(at) {
+                let told = StoredEvent::triage(interrupt, triage).view(Some(interrupt.clone())).as_of(now);
+                assert_eq!(json!(told.data), json!(interrupt.clone().as_of(now)), "{triage:?} {now}");
+            }
+        }
+        let gone = StoredEvent::triage(&asked, Triage::Claimed).view(None);
+        assert_eq!(gone.clone().as_of(at(0)), gone);
     }
 
     #[test]

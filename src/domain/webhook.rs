@@ -128,7 +128,7 @@ pub fn is_private(address: IpAddr) -> bool {
 }
 
 fn is_private_v4(address: Ipv4Addr) -> bool {
-    let [a, b, c, _] = address.octets();
+    let [a, b, c, d] = address.octets();
     address.is_private()
         || address.is_loopback()
         || address.is_link_local()
@@ -141,6 +141,8 @@ fn is_private_v4(address: Ipv4Addr) -> bool {
         || (a == 192 && b == 0 && c == 0)
         || (a == 192 && b == 88 && c == 99)
         || (a == 198 && (18..20).contains(&b))
+        // What Azure tells its machines of themselves, secrets among that: no private address, and reached from inside alone.
+        || [a, b, c, d] == [168, 63, 129, 16]
 }
 
 /// Of IPv6 only 2000::/3 is given out to the public, so whatever is not in there is refused without being named.

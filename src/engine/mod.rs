@@ -236,7 +236,8 @@ impl Engine {
         if standing.run == run { Ok(standing) } else { Err(Error::StaleEpoch) }
     }
 
-    fn is_stopping(&self) -> bool {
+    /// Whether it is being shut down.
+    pub fn is_stopping(&self) -> bool {
         self.stopping.is_cancelled()
     }
 }

@@ -17,6 +17,7 @@ use crate::engine::settings::Settings;
 use crate::faults;
 #[cfg(doc)]
 use crate::server::HttpSettings;
+use crate::server::hosts::Name;
 use crate::store::shared::options::OptionsDigests;
 use crate::store::shared::servers::{RunningNow, ServerRole};
 use crate::supervisor::settings::{self, Isolation, SupervisorSettings};
@@ -130,6 +131,15 @@ pub enum IsolationName {
 }
 
 impl Config {
+    /// The names of `--allowed-host`.
+    ///
+    /// # Errors
+    /// [`ServerStartError::AllowedHost`].
+    pub(super) fn allowed_hosts(&self) -> Result<Vec<Name>, ServerStartError> {
+        let read = |text: &String| Name::allowed(text).ok_or_else(|| ServerStartError::AllowedHost(text.clone()));
+        self.allowed_hosts.iter().map(read).collect()
+    }
+
     /// What the engine is told of it.
     ///
     /// # Errors
@@ -377,6 +387,16 @@ mod tests {
             assert_eq!(differ, expected, "{name}");
         }
         assert!(OF_SESSIONS.iter().chain(&OF_REQUESTS).all(|name| told.get(name).is_some()));
+    }
+
+    #[test]
+    fn an_allowed_host_that_is_none_is_named() {
+        let mut told = options();
+        told["allowed_hosts"] = json!(["hitl.example", "https://agents.example"]);
+        let refused = serde_json::from_value::<Config>(told).unwrap().allowed_hosts().unwrap_err();
+        assert_eq!(refused.to_string(), "--allowed-host \"https://agents.example\" is no host");
+        assert_eq!(refused.kind(), "usage");
+        assert!(refused.hint().is_some_and(|hint| hint.contains("without https://")));
     }
 
     #[test]

@@ -65,6 +65,9 @@ pub enum ServerStartError {
     /// One of the server's own webhooks is none.
     #[error("--webhook {0}")]
     Webhook(String),
+    /// A name by which nobody could call the server.
+    #[error("--allowed-host {0:?} is no host")]
+    AllowedHost(String),
     /// Webhooks cannot be sent.
     #[error(transparent)]
     Webhooks(#[from] WebhooksError),
@@ -98,6 +101,7 @@ impl ServerStartError {
             | Self::Policy(_)
             | Self::PushedPolicy(_)
             | Self::Webhook(_)
+            | Self::AllowedHost(_)
             | Self::Webhooks(_) => "usage",
             Self::Listen { source, .. } if source.kind() != io::ErrorKind::AddrInUse => "usage",
             _ => "runtime",
@@ -136,6 +140,11 @@ impl ServerStartError {
             Self::Webhooks(WebhooksError::InvalidSecret) => {
                 Some("for example: echo whsec_$(openssl rand -base64 32)".to_owned())
             }
+            Self::AllowedHost(_) => Some(
+                "a name as it stands in the address bar, with the port where that is to be the same: agents.example.com, \
+                 agents.example.com:8443; without https://, a path or a *"
+                    .to_owned(),
+            ),
             Self::Webhook(_) => Some(
                 "for example: --webhook https://example.com/hook,interrupt.created,session.error (a comma in the URL is \
                  written %2C); an address of a private network needs --webhook-allow-private"

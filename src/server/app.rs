@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
@@ -20,6 +21,7 @@ use super::places::{AnswerPlace, AnswerPlaces};
 use super::settings::HttpSettings;
 use super::telemetry::Telemetry;
 use crate::engine::Engine;
+use crate::engine::telling::resting::RestingCount;
 
 /// What handlers share.
 pub struct App {
@@ -43,6 +45,8 @@ pub struct App {
     pub making: AnswerPlaces<Asking>,
     /// A search goes when no other does: of each client one waits for that, and the rest behind it.
     searching: AnswerPlaces<Asking>,
+    /// What the last look came to, at whether the server is ready.
+    ready: RestingCount<Result<(), crate::domain::Error>>,
     /// By which names.
     pub hosts: Hosts,
     /// Counts and durations of requests.
@@ -107,6 +111,9 @@ const ANSWERS: usize = 4;
 /// How many long answers are made at once; stores read no more than a few at once either.
 pub const MAKING: usize = 8;
 
+/// How long a look at whether the server is ready is as good as a new one.
+const READY_REST: Duration = Duration::from_millis(200);
+
 /// How much larger than its value the body of an answer may be.
 const ENVELOPE: usize = 64 * 1024;
 
@@ -134,6 +141,7 @@ impl App {
             answers: Budget::new(bodies.saturating_mul(ANSWERS)),
             making: AnswerPlaces::new(MAKING, MAKING / 2),
             searching: AnswerPlaces::new(Semaphore::MAX_PERMITS, 1),
+            ready: RestingCount::default(),
             hosts: Hosts::new(bound, &settings.allowed_hosts),
             telemetry: Telemetry::new(documented.paths.iter().map(String::as_str)),
             stopping: CancellationToken::new(),
@@ -166,6 +174,21 @@ impl App {
     /// Those of [`App::place_to_make`].
     pub async fn place_to_search(&self, asking: Asking, is_search: bool) -> Result<Option<AnswerPlace>, ServerError> {
         if is_search { self.searching.take(asking).await.map(Some).map_err(closed) } else { Ok(None) }
+    }
+
+    /// Whether the store takes writes. Anybody may ask, and each look is a durable write: whoever asks meanwhile, or soon
+    /// after, is told what it came to.
+    ///
+    /// # Errors
+    /// Those of [`Engine::check_ready`].
+    pub async fn check_ready(&self) -> Result<(), crate::domain::Error> {
+        if self.engine.is_stopping() {
+            return Err(crate::domain::Error::ShuttingDown);
+        }
+        let engine = Arc::clone(&self.engine);
+        // What it came to is told again, also where that is an error.
+        let look = || async move { Ok(engine.check_ready().await) };
+        self.ready.get_resting(|_| READY_REST, look).await?
     }
 
     /// How bodies may be.

@@ -75,8 +75,9 @@ causes! {
         "Host <host> is not allowed; the server can be started with --allowed-host to allow it",
         "Call the server by the address it listens on, or start it with `--allowed-host NAME`.";
     FOREIGN_ORIGIN FORBIDDEN "foreign_origin", "Origin is not allowed",
-        "Origin <origin> is not allowed; the server can be started with --allowed-host to allow its host",
-        "A web page from elsewhere may not drive this server. If it is your own page, start the server with `--allowed-host NAME`.";
+        "Origin <origin> is not allowed: a page of another address cannot use this server",
+        "A page of another address cannot use this server: let its backend do it, or serve both behind one name. Behind a proxy \
+         that changes `Host`, start with `--allowed-host`, the name of the page.";
     NOT_FOUND NOT_FOUND "not_found", "No such route",
         "Nothing is here; /openapi.json lists what is",
         "Check the path; `/docs` shows every route.";

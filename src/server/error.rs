@@ -58,7 +58,7 @@ pub enum ServerError {
     #[error("Host {0:?} is not allowed; the server can be started with --allowed-host to allow it")]
     ForeignHost(String),
     /// A web page from elsewhere asks.
-    #[error("Origin {0:?} is not allowed; the server can be started with --allowed-host to allow its host")]
+    #[error("Origin {0:?} is not allowed: a page of another address cannot use this server")]
     ForeignOrigin(String),
     /// No such route.
     #[error("Nothing is here; /openapi.json lists what is")]

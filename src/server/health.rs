@@ -59,7 +59,7 @@ async fn healthz() -> Json<Alive> {
 
 /// Whether the server is ready
 ///
-/// Writes to the store; not ready once the server stops. Needs no key.
+/// Writes to the store, five times a second at the most; not ready once the server stops. Needs no key.
 #[utoipa::path(get, path = "/readyz", tag = "server", operation_id = "readyz",
     responses((status = 200, description = "It is.", body = Alive), Problems)
 )]
@@ -67,6 +67,6 @@ async fn readyz(State(app): Shared) -> Result<Json<Alive>, ServerError> {
     if app.stopping.is_cancelled() {
         return Err(crate::domain::Error::ShuttingDown.into());
     }
-    app.engine.check_ready().await?;
+    app.check_ready().await?;
     Ok(Json(Alive::OK))
 }

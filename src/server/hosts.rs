@@ -30,13 +30,20 @@ pub struct Hosts {
     allowed: Vec<Name>,
 }
 
+/// A host, and the port where it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Name {
+pub struct Name {
     host: String,
     port: Option<u16>,
 }
 
 impl Name {
+    /// A name of `--allowed-host`; `None` where that could never be the host of a request, or of a page.
+    pub fn allowed(text: &str) -> Option<Self> {
+        // A wildcard would be compared as it stands, and allow nothing.
+        Self::parse(text).filter(|name| !name.host.contains('*'))
+    }
+
     fn parse(text: &str) -> Option<Self> {
         let authority: Authority = text.parse().ok()?;
         if text.contains('@') || authority.host().is_empty() {
@@ -72,12 +79,12 @@ pub fn is_loopback_name(allowed: &str) -> bool {
 
 impl Hosts {
     /// For a server that listens on `bound`, with the names of `--allowed-host`.
-    pub fn new(bound: SocketAddr, allowed: &[String]) -> Self {
+    pub fn new(bound: SocketAddr, allowed: &[Name]) -> Self {
         Self {
             usual: [bound.to_string(), format!("localhost:{}", bound.port())],
             bound: bound.ip().to_canonical(),
             port: bound.port(),
-            allowed: allowed.iter().filter_map(|name| Name::parse(name)).collect(),
+            allowed: allowed.to_vec(),
         }
     }
 
@@ -156,7 +163,8 @@ mod tests {
     const PUBLIC: &str = "0.0.0.0:8000";
 
     fn check(bound: &str, host: &str, origin: Option<&str>) -> Result<(), ServerError> {
-        let hosts = Hosts::new(bound.parse().unwrap(), &["hitl.example".to_owned(), "ported.example:81".to_owned()]);
+        let allowed = ["hitl.example", "ported.example:81"].map(|name| Name::allowed(name).unwrap());
+        let hosts = Hosts::new(bound.parse().unwrap(), &allowed);
         let mut headers = HeaderMap::new();
         headers.insert(HOST, host.parse().unwrap());
         if let Some(origin) = origin {
@@ -213,6 +221,16 @@ mod tests {
         assert_eq!(check(LOOPBACK, "hitl.example:1234", Some("https://hitl.example")), Ok(()));
         assert_eq!(check(LOOPBACK, "ported.example:81", None), Ok(()));
         assert!(check(LOOPBACK, "ported.example:82", None).is_err());
+    }
+
+    #[test]
+    fn what_no_request_could_be_sent_to_is_no_allowed_host() {
+        for name in ["hitl.example", "hitl.example:81", "10.0.0.1", "[::2]:81"] {
+            assert!(Name::allowed(name).is_some(), "{name}");
+        }
+        for name in ["", "https://hitl.example", "hitl.example/", "*.example", "*", "a b", "hitl.example:port", "a@b"] {
+            assert_eq!(Name::allowed(name), None, "{name}");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::State;
+use axum::http::Method;
 use axum::response::{IntoResponse, Response};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
@@ -90,9 +91,13 @@ async fn list_interrupts(State(app): Shared, asking: Asking, mut query: Query) -
 )]
 async fn get_interrupt(
     State(app): Shared,
+    method: Method,
     InterruptPath(id): InterruptPath,
     actor: Actor,
     _: NoQuery,
 ) -> Result<Json<Interrupt>, ServerError> {
-    Ok(Json(app.engine.show_to(&id, &actor).await?))
+    // Whoever asks for the head is shown nothing.
+    let shown =
+        if method == Method::HEAD { app.engine.interrupt(&id).await } else { app.engine.show_to(&id, &actor).await };
+    Ok(Json(shown?))
 }

@@ -63,12 +63,10 @@ pub fn complete(mut document: OpenApi) -> Result<Value, serde_json::Error> {
                 causes.extend([
                     &catalogue::UNAUTHORIZED,
                     &catalogue::AMBIGUOUS_SIGN_IN,
+                    &catalogue::CROSS_SITE_REQUEST,
                     &catalogue::RATE_LIMITED,
                     &catalogue::TOO_MANY_AT_ONCE,
                 ]);
-                if method != Method::GET {
-                    causes.push(&catalogue::CROSS_SITE_REQUEST);
-                }
                 if operation.request_body.is_some() || method == Method::GET {
                     causes.push(&catalogue::TOO_MUCH_AT_ONCE);
                 }

@@ -11,7 +11,7 @@ use url::form_urlencoded;
 
 use super::error::ServerError;
 use crate::domain::timeline::TimelineCursor;
-use crate::domain::{Error, FieldError, InterruptId, SessionId, Timestamp};
+use crate::domain::{Error, FieldError, FieldErrors, InterruptId, SessionId, Timestamp};
 use crate::engine::telling::view::IdempotencyKey;
 
 /// A session's id in the path. What is no UUID is no session either: 404.
@@ -45,7 +45,7 @@ impl<S: Send + Sync> FromRequestParts<S> for InterruptPath {
 /// A query string; collects what is wrong with it.
 pub struct Query {
     pairs: Vec<(String, String)>,
-    errors: Vec<FieldError>,
+    errors: FieldErrors,
 }
 
 /// `limit` where a request does not say.
@@ -85,13 +85,14 @@ impl Query {
     pub fn parse(text: &str) -> Self {
         let pairs =
             if text.is_empty() { Vec::new() } else { form_urlencoded::parse(text.as_bytes()).into_owned().collect() };
-        Self { pairs, errors: Vec::new() }
+        Self { pairs, errors: FieldErrors::default() }
     }
 
     /// # Errors
     /// `invalid_request` with everything that was wrong.
     pub fn check(&mut self) -> Result<(), ServerError> {
-        if self.errors.is_empty() { Ok(()) } else { Err(ServerError::invalid(std::mem::take(&mut self.errors))) }
+        let errors = std::mem::take(&mut self.errors);
+        if errors.is_empty() { Ok(()) } else { Err(ServerError::invalid(errors.into_vec(["query"]))) }
     }
 
     /// Refuses parameters that are not `known`, and a known one given twice: a filter with a typing error must not list
@@ -100,16 +101,19 @@ impl Query {
         let mut seen: Vec<&str> = Vec::new();
         for (name, _) in &self.pairs {
             if !known.contains(&name.as_str()) {
-                let msg = if known.is_empty() {
-                    "unknown parameter; there are none here".to_owned()
-                } else {
-                    format!("unknown parameter; known here: {}", known.join(", "))
+                let msg = || {
+                    if known.is_empty() {
+                        "unknown parameter; there are none here".to_owned()
+                    } else {
+                        format!("unknown parameter; known here: {}", known.join(", "))
+                    }
                 };
-                self.errors.push(FieldError::new(["query", name], "unknown_parameter", msg));
+                self.errors.push(|| FieldError::new(["query", name], "unknown_parameter", msg()));
             } else if seen.contains(&name.as_str()) {
-                self.errors.push(FieldError::new(["query", name], "duplicate", "given twice"));
+                self.errors.push(|| FieldError::new(["query", name], "duplicate", "given twice"));
+            } else {
+                seen.push(name);
             }
-            seen.push(name);
         }
     }
 
@@ -118,7 +122,7 @@ impl Query {
         let (_, text) = self.pairs.iter().rev().find(|(given, _)| given == name)?;
         let parsed = parse(text);
         if parsed.is_none() {
-            self.errors.push(FieldError::new(["query", name], kind, format!("must be {wanted}")));
+            self.errors.push(|| FieldError::new(["query", name], kind, format!("must be {wanted}")));
         }
         parsed
     }
@@ -354,6 +358,18 @@ mod tests {
         };
         let kinds: Vec<_> = errors.iter().map(|error| (json!(error.loc), error.kind.as_str())).collect();
         assert_eq!(kinds, [(json!(["query", "stauts"]), "unknown_parameter"), (json!(["query", "type"]), "duplicate")]);
+    }
+
+    #[test]
+    fn of_what_is_wrong_with_a_query_the_first_is_told() {
+        let wrong = (0..70).map(|number| format!("p{number}=1")).collect::<Vec<_>>().join("&");
+        let Err(ServerError::Domain(Error::InvalidRequest(errors))) = read(&wrong, |query| query.only(&[])) else {
+            panic!("it was taken");
+        };
+        assert_eq!(errors.len(), 51);
+        assert_eq!(json!(errors[49].loc), json!(["query", "p49"]));
+        let last = (json!(errors[50].loc), errors[50].kind.as_str(), errors[50].msg.as_str());
+        assert_eq!(last, (json!(["query"]), "too_many_errors", "and 20 more"));
     }
 
     #[test]

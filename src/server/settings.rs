@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use super::hosts::Name;
+
 /// A key that clients send as `Authorization: Bearer <key>`.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey {
@@ -30,7 +32,7 @@ pub struct HttpSettings {
     pub wrong_keys_a_minute: f64,
     /// Names (`name` or `name:port`) by which the server may be called and whose pages may call it, besides its own
     /// address and loopback.
-    pub allowed_hosts: Vec<String>,
+    pub allowed_hosts: Vec<Name>,
     /// Whether requests are taken, or probes and `/metrics` alone answered.
     pub takes_requests: bool,
     /// Whether the web inbox is served at `/`.

@@ -14,9 +14,9 @@ use crate::engine::telling::histogram::Histogram;
 pub struct LongPoll;
 
 const METHODS: [&str; 6] = ["GET", "HEAD", "POST", "PUT", "DELETE", "other"];
-const STATUSES: [u16; 24] = [
-    200, 201, 202, 204, 400, 401, 403, 404, 405, 408, 409, 410, 413, 414, 415, 422, 429, 431, 500, 501, 502, 503, 504,
-    0,
+const STATUSES: [u16; 25] = [
+    200, 201, 202, 204, 304, 400, 401, 403, 404, 405, 408, 409, 410, 413, 414, 415, 422, 429, 431, 500, 501, 502, 503,
+    504, 0,
 ];
 /// Where the durations part, in seconds: from an answer out of memory to one that waited for the disk.
 const DURATIONS: &[f64] = &[0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.05, 0.25, 1.0, 5.0];

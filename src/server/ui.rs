@@ -62,11 +62,20 @@ impl File {
         headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
         if let Some(tag) = tag {
             headers.insert(ETAG, tag.clone());
-            if request.get(IF_NONE_MATCH) == Some(tag) {
+            if has(request, tag) {
                 return (StatusCode::NOT_MODIFIED, headers).into_response();
             }
         }
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
         (headers, self.text).into_response()
     }
+}
+
+/// Whether a browser has the file of this tag. What is between may have compressed it, and made the tag a weak one of that.
+fn has(request: &HeaderMap, tag: &HeaderValue) -> bool {
+    let tags = request.get_all(IF_NONE_MATCH).iter().flat_map(|tags| tags.as_bytes().split(|byte| *byte == b','));
+    tags.map(<[u8]>::trim_ascii).any(|known| {
+        let known = known.strip_prefix(b"W/").unwrap_or(known);
+        known == b"*" || known == tag.as_bytes()
+    })
 }

@@ -49,6 +49,7 @@ fn private_addresses_are_refused_however_they_are_written() {
         "http://192.0.0.8/",
         "http://192.0.2.1/",
         "http://192.88.99.1/",
+        "http://168.63.129.16/machine",
         "http://198.18.0.1/",
         "http://198.51.100.1/",
         "http://203.0.113.1/",

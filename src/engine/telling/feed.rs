@@ -346,7 +346,9 @@ async fn events(
     session: Option<SessionId>,
     most: usize,
 ) -> Result<Vec<NumberedEvent>, Error> {
-    store.query(move |reader| reader.events_after(after, session, most)).await
+    let told = store.query(move |reader| Ok((reader.now(), reader.events_after(after, session, most)?)));
+    let (now, events) = told.await?;
+    Ok(events.into_iter().map(|told| NumberedEvent { event: told.event.as_of(now), ..told }).collect())
 }
 
 /// How many events to read after these: as many as are a portion, if the longest of these is like the next.

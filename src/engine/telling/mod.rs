@@ -8,7 +8,7 @@ pub mod histogram;
 pub mod metrics;
 pub(super) mod outbox;
 pub(super) mod passing;
-mod resting;
+pub mod resting;
 pub mod view;
 
 use std::sync::Arc;

@@ -1,8 +1,8 @@
-//! Counts that take longer the more there is to count.
+//! What costs something to find out, and many may ask for: counts that take longer the more there is to count.
 
 use std::future::Future;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use tokio::sync::Mutex;
 
@@ -34,6 +34,21 @@ impl<T: Clone + Send + 'static> RestingCount<T> {
     where
         F: Future<Output = Result<T, Error>> + Send + 'static,
     {
+        self.get_resting(|took| took * REST, count).await
+    }
+
+    /// The same, where the caller says how long a count rests that took so long.
+    ///
+    /// # Errors
+    /// Those of `count`.
+    pub async fn get_resting<F>(
+        &self,
+        rest: impl FnOnce(Duration) -> Duration + Send + 'static,
+        count: impl FnOnce() -> F,
+    ) -> Result<T, Error>
+    where
+        F: Future<Output = Result<T, Error>> + Send + 'static,
+    {
         let mut counted = Arc::clone(&self.0).lock_owned().await;
         let fresh = counted.as_ref().filter(|(until, _)| Instant::now() < *until);
         if let Some((_, value)) = fresh {
@@ -43,7 +58,8 @@ impl<T: Clone + Send + 'static> RestingCount<T> {
         // Kept, and let go of, even if whoever wanted it hangs up meanwhile.
         detached(async move {
             let value = counting.await?;
-            *counted = Some((started + started.elapsed() * (REST + 1), value.clone()));
+            let took = started.elapsed();
+            *counted = Some((started + took + rest(took), value.clone()));
             Ok(value)
         })
         .await

@@ -45,6 +45,8 @@ async fn a_question_is_followed_from_asked_to_decided() {
     let client = Client::with_keys().await;
     let (session, ids) = asking(&client, &["delete"]).await;
     let path = format!("/interrupts/{}", ids[0]);
+    // Nobody is shown anything by a head.
+    send(&client, "ada", Method::HEAD, &path, None).await;
     get(&client, "bob", &path).await;
     get(&client, "bob", &path).await;
     get(&client, "ada", &path).await;

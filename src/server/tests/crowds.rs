@@ -1,10 +1,13 @@
 //! More clients than there is room for, and those that take what they are sent too slowly, or not at all.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
 use futures_util::FutureExt;
+use futures_util::future::join_all;
 use http_body_util::BodyExt;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -13,11 +16,16 @@ use tower::ServiceExt;
 
 use super::connections::{Server, admitted, hanging, rest};
 use super::support::within;
-use super::support::{Client, HOST, engine};
+use super::support::{Client, HOST, engine, engine_over};
+use crate::domain::Error;
 use crate::engine::settings::Settings;
 use crate::server::app::{Asking, MAKING};
 use crate::server::settings::HttpSettings;
 use crate::server::{door, routes};
+use crate::store::about::About;
+use crate::store::memory::MemoryStore;
+use crate::store::upkeep::Upkeep;
+use crate::store::{BoxFuture, ReadJob, Store, WriteJob};
 
 /// A connection that has its place: a request on it has been answered, and it stays open.
 async fn idle(server: &Server) -> TcpStream {
@@ -60,6 +68,45 @@ async fn beyond_the_last_place_probes_are_answered_and_everybody_else_is_told_to
     drop(taken);
     server.has_room().await;
     server.stop().await;
+}
+
+/// Counts what is written.
+struct WriteCounter {
+    store: MemoryStore,
+    writes: AtomicUsize,
+}
+
+impl Store for WriteCounter {
+    fn write(&self, about: About, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.writes.fetch_add(1, Ordering::Relaxed);
+        self.store.write(about, job)
+    }
+
+    fn read(&self, job: ReadJob) -> BoxFuture<'static, Result<(), Error>> {
+        self.store.read(job)
+    }
+
+    fn upkeep(&self) -> &dyn Upkeep {
+        self.store.upkeep()
+    }
+
+    fn close(&self) -> BoxFuture<'static, Result<(), Error>> {
+        self.store.close()
+    }
+}
+
+#[tokio::test]
+async fn however_many_ask_whether_the_server_is_ready_few_writes_tell_them() {
+    let store = Arc::new(WriteCounter { store: MemoryStore::default(), writes: AtomicUsize::new(0) });
+    let engine = engine_over(Arc::clone(&store) as _, Settings::default()).await;
+    let client = Client::of(&routes::app(Arc::clone(&engine), HttpSettings::default(), HOST.parse().unwrap()));
+    let before = store.writes.load(Ordering::Relaxed);
+    let replies = join_all((0..100).map(|_| client.get("/readyz"))).await;
+    assert!(replies.iter().all(|reply| reply.status == StatusCode::OK));
+    let written = store.writes.load(Ordering::Relaxed) - before;
+    assert!((1..=2).contains(&written), "{written}");
+    engine.shut_down(Duration::ZERO).await.unwrap();
+    assert_eq!(client.get("/readyz").await.status, StatusCode::SERVICE_UNAVAILABLE, "it stops, whatever was found");
 }
 
 #[tokio::test]

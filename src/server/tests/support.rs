@@ -22,6 +22,7 @@ use crate::engine::settings::Settings;
 use crate::server::app::App;
 use crate::server::routes;
 use crate::server::settings::{ApiKey, HttpSettings};
+use crate::store::Store;
 use crate::store::memory::MemoryStore;
 
 /// Where the server in process believes to listen.
@@ -192,7 +193,12 @@ fn putting((number, ask): (usize, Value)) -> Record {
 
 /// An engine over a new memory store.
 pub async fn engine(settings: Settings) -> Arc<Engine> {
-    let engine = Engine::start(settings, Arc::new(MemoryStore::default()), nobody()).await.unwrap();
+    engine_over(Arc::new(MemoryStore::default()), settings).await
+}
+
+/// An engine over a store of the test's.
+pub async fn engine_over(store: Arc<dyn Store>, settings: Settings) -> Arc<Engine> {
+    let engine = Engine::start(settings, store, nobody()).await.unwrap();
     let actors = Actors { engine: Arc::downgrade(&engine), turns: std::sync::Mutex::default() };
     engine.attach(Arc::new(actors)).await.unwrap();
     engine

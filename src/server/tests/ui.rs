@@ -48,8 +48,16 @@ async fn what_a_browser_has_already_is_not_sent_again() {
     let tag = first.header("etag").unwrap().to_owned();
     let again = client.send(Method::GET, "/ui/inbox.js", &[("if-none-match", &tag)], None).await;
     assert_eq!((again.status, again.text.len()), (StatusCode::NOT_MODIFIED, 0));
-    let other = client.send(Method::GET, "/ui/inbox.js", &[("if-none-match", "\"other\"")], None).await;
-    assert_eq!(other.status, StatusCode::OK);
+    for known in [format!("W/{tag}"), format!("\"other\", W/{tag}"), "*".to_owned()] {
+        let again = client.send(Method::GET, "/ui/inbox.js", &[("if-none-match", &known)], None).await;
+        assert_eq!(again.status, StatusCode::NOT_MODIFIED, "{known}");
+    }
+    for known in ["\"other\"", "W/\"other\"", ""] {
+        let other = client.send(Method::GET, "/ui/inbox.js", &[("if-none-match", known)], None).await;
+        assert_eq!(other.status, StatusCode::OK, "{known}");
+    }
+    let counted = client.get("/metrics").await.text;
+    assert!(counted.contains("route=\"(none)\",status=\"304\"} 4"), "{counted}");
 }
 
 #[tokio::test]

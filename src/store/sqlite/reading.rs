@@ -22,6 +22,9 @@ use crate::store::clock::{Clock, WallClock};
 use crate::store::query::{AuditQuery, InterruptQuery, Order, Page, SessionQuery, SessionSearch, TitledSession};
 use crate::store::record::{StoredReply, Turn};
 
+/// So many numbers of events are gone through sooner than the journals of a session.
+const NEAR: u64 = 1000;
+
 impl Handle<'_> {
     /// Every row of `table` that `sql` gives.
     pub(super) fn all<T>(
@@ -81,14 +84,14 @@ impl Handle<'_> {
         session: Option<SessionId>,
         limit: usize,
     ) -> Result<Vec<(u64, Option<EventView>)>, Error> {
-        let (after, limit) = (rows::integer(after), rows::count(limit));
-        match session {
-            None => self.all("journal", sql!("events/told"), params![after, limit], |cells| entries::told(cells)),
-            Some(id) => {
-                let params = params![after, limit, id.0.as_bytes()];
-                self.all("journal", sql!("events/told_of_session"), params, |cells| entries::told(cells))
-            }
-        }
+        let (first, most) = (rows::integer(after), rows::count(limit));
+        let Some(id) = session else {
+            return self.all("journal", sql!("events/told"), params![first, most], |cells| entries::told(cells));
+        };
+        // Whoever was away for a moment has few numbers to go through, and whoever was for long fewer of its own entries.
+        let is_near = self.last_event()?.saturating_sub(after) <= NEAR;
+        let sql = if is_near { sql!("events/told_of_session") } else { sql!("events/told_of_session_far") };
+        self.all("journal", sql, params![first, most, id.0.as_bytes()], |cells| entries::told(cells))
     }
 
     /// The place of a session in the order of arrival.

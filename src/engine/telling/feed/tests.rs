@@ -1,6 +1,7 @@
 use super::*;
+use crate::domain::event::{StoredEvent, Triage};
 use crate::store::about::About;
-use crate::store::contract::fixture::{Fixture, at, event, session_id};
+use crate::store::contract::fixture::{Fixture, at, custom, event, session, session_id};
 
 #[test]
 fn of_long_events_few_are_read_at_once_and_of_short_ones_many() {
@@ -67,4 +68,24 @@ async fn whoever_comes_back_from_a_store_that_was_here_before_hears_what_happens
     assert_eq!(back.after, 1, "where it comes back from the next time");
     feed.ring(commit(&store, "second").await);
     assert!(matches!(back.events.recv().await, Some(FeedItem::Stored(told)) if told.number == 2));
+}
+
+#[tokio::test]
+async fn whoever_comes_back_is_not_told_that_a_claim_goes_on_which_is_over() {
+    let fixture = Fixture::memory();
+    let store = Arc::clone(&fixture.store);
+    let feed = Feed::start(Arc::clone(&store), 0, CancellationToken::new());
+    let claimed = custom(1, 1);
+    assert!(claimed.claimed_by.is_some() && claimed.snoozed_by.is_some());
+    let stored = store.transact(About::Session(session_id(1)), move |tx| {
+        tx.insert_session(&session(1), &[])?;
+        tx.insert_interrupt(&claimed)?;
+        tx.append_event(&StoredEvent::triage(&claimed, Triage::Claimed), at(0))
+    });
+    feed.ring(stored.await.unwrap().get());
+    let mut back = feed.subscribe(Some(session_id(1)), Some(0)).await.unwrap();
+    let Some(FeedItem::Stored(told)) = back.events.recv().await else { panic!("nothing is told") };
+    assert_eq!(told.event.name, "interrupt.claimed");
+    let over = ["claimed_by", "claimed_until", "snoozed_by", "snoozed_until"];
+    assert!(over.iter().all(|name| told.event.data.get(*name).is_none()), "{:?}", told.event.data);
 }

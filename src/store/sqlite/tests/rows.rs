@@ -239,6 +239,44 @@ async fn what_a_turn_asked_and_began_is_found_in_its_own_journal_from_the_end() 
 }
 
 #[tokio::test]
+async fn whoever_was_away_for_long_is_told_by_the_journals_of_the_session_alone() {
+    let (_directory, path) = place();
+    let store = open(&path);
+    let far = include_str!("../sql/events/told_of_session_far.sql");
+    for number in [1, 2] {
+        let stored = store.transact(about(number), move |tx| {
+            tx.insert_session(&session(number), &[])?;
+            tx.insert_turn(&turn(session_id(number), number))?;
+            tx.claim_turn(turn_id(number), me())
+        });
+        stored.await.unwrap();
+    }
+    // What another session does meanwhile is more than is gone through.
+    for (number, count) in [(1, 3), (2, 1100), (1, 2)] {
+        let told = store.transact(about(number), move |tx| {
+            (0..count)
+                .try_for_each(|_| tx.append_told(turn_id(number), 1, &step("s", serde_json::json!(1)), at(0)).map(drop))
+        });
+        told.await.unwrap();
+    }
+    let after = async |number, limit| {
+        let read = store.query(move |reader| reader.events_after(number, Some(session_id(1)), limit)).await.unwrap();
+        read.iter().map(|told| told.number).collect::<Vec<_>>()
+    };
+    assert_eq!(after(0, 10).await, [1, 2, 3, 1104, 1105]);
+    assert_eq!((after(0, 2).await, after(2, 2).await), (vec![1, 2], vec![3, 1104]));
+    assert_eq!((after(1104, 10).await, after(1105, 10).await), (vec![1105], vec![]));
+    store.close().await.unwrap();
+    let plan = plan(&crate::store::sqlite::connection::open(&path).unwrap(), far);
+    for step in
+        ["SEARCH of_session USING COVERING INDEX turns_of_session (session=?)", "SEARCH own USING PRIMARY KEY (turn=?)"]
+    {
+        assert!(plan.contains(step), "{step}: {plan}");
+    }
+    assert!(plan.contains("SEARCH journal USING INDEX journal_told (event=?)"), "{plan}");
+}
+
+#[tokio::test]
 async fn a_row_of_the_audit_cannot_be_changed_removed_or_replaced() {
     let (_directory, path) = place();
     let store = open(&path);

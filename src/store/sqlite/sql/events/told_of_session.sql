@@ -1,4 +1,4 @@
--- The numbers are gone through, and not the journals of the session: whoever comes back was away for a moment.
+-- The numbers are gone through, and not the journals of the session: whoever comes back was away for a moment, so that there are few.
 SELECT journal.event, sessions.id, turns.id, journal.at, journal.entry, journal.path, journal.kind, journal.name, journal.location,
        journal.arguments, journal.interrupt, journal.body
 FROM journal INDEXED BY journal_told
