@@ -17,7 +17,7 @@ use crate::engine::settings::Settings;
 use crate::faults;
 #[cfg(doc)]
 use crate::server::HttpSettings;
-use crate::server::hosts::Name;
+use crate::server::hosts::HostName;
 use crate::store::shared::options::OptionsDigests;
 use crate::store::shared::servers::{RunningNow, ServerRole};
 use crate::supervisor::settings::{self, Isolation, SupervisorSettings};
@@ -135,8 +135,8 @@ impl Config {
     ///
     /// # Errors
     /// [`ServerStartError::AllowedHost`].
-    pub(super) fn allowed_hosts(&self) -> Result<Vec<Name>, ServerStartError> {
-        let read = |text: &String| Name::allowed(text).ok_or_else(|| ServerStartError::AllowedHost(text.clone()));
+    pub(super) fn allowed_hosts(&self) -> Result<Vec<HostName>, ServerStartError> {
+        let read = |text: &String| HostName::allowed(text).ok_or_else(|| ServerStartError::AllowedHost(text.clone()));
         self.allowed_hosts.iter().map(read).collect()
     }
 

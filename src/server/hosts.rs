@@ -27,17 +27,17 @@ pub struct Hosts {
     usual: [String; 2],
     bound: IpAddr,
     port: u16,
-    allowed: Vec<Name>,
+    allowed: Vec<HostName>,
 }
 
 /// A host, and the port where it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Name {
+pub struct HostName {
     host: String,
     port: Option<u16>,
 }
 
-impl Name {
+impl HostName {
     /// A name of `--allowed-host`; `None` where that could never be the host of a request, or of a page.
     pub fn allowed(text: &str) -> Option<Self> {
         // A wildcard would be compared as it stands, and allow nothing.
@@ -79,7 +79,7 @@ pub fn is_loopback_name(allowed: &str) -> bool {
 
 impl Hosts {
     /// For a server that listens on `bound`, with the names of `--allowed-host`.
-    pub fn new(bound: SocketAddr, allowed: &[Name]) -> Self {
+    pub fn new(bound: SocketAddr, allowed: &[HostName]) -> Self {
         Self {
             usual: [bound.to_string(), format!("localhost:{}", bound.port())],
             bound: bound.ip().to_canonical(),
@@ -111,7 +111,7 @@ impl Hosts {
             if self.usual.iter().any(|usual| usual == host) {
                 continue;
             }
-            let name = Name::parse(host).ok_or(ServerError::InvalidHost)?;
+            let name = HostName::parse(host).ok_or(ServerError::InvalidHost)?;
             if !self.is_own(&name) {
                 return Err(ServerError::ForeignHost(shown(host.as_bytes())));
             }
@@ -119,13 +119,13 @@ impl Hosts {
         Ok(header)
     }
 
-    fn is_own(&self, name: &Name) -> bool {
+    fn is_own(&self, name: &HostName) -> bool {
         name.is_loopback()
             || self.is_allowed(name)
             || name.address().is_some_and(|address| address == self.bound || !self.bound.is_loopback())
     }
 
-    fn is_allowed(&self, name: &Name) -> bool {
+    fn is_allowed(&self, name: &HostName) -> bool {
         self.allowed.iter().any(|allowed| allowed.allows(name))
     }
 
@@ -136,12 +136,12 @@ impl Hosts {
         if host.eq_ignore_ascii_case(authority) {
             return true;
         }
-        Name::parse(authority)
+        HostName::parse(authority)
             .is_some_and(|name| self.is_allowed(&name) || (self.bound.is_loopback() && self.is_this_server(&name)))
     }
 
     /// A page of another program on this machine is as foreign as any.
-    fn is_this_server(&self, name: &Name) -> bool {
+    fn is_this_server(&self, name: &HostName) -> bool {
         name.is_loopback() && name.port.unwrap_or(HTTP_PORT) == self.port
     }
 }
@@ -163,7 +163,7 @@ mod tests {
     const PUBLIC: &str = "0.0.0.0:8000";
 
     fn check(bound: &str, host: &str, origin: Option<&str>) -> Result<(), ServerError> {
-        let allowed = ["hitl.example", "ported.example:81"].map(|name| Name::allowed(name).unwrap());
+        let allowed = ["hitl.example", "ported.example:81"].map(|name| HostName::allowed(name).unwrap());
         let hosts = Hosts::new(bound.parse().unwrap(), &allowed);
         let mut headers = HeaderMap::new();
         headers.insert(HOST, host.parse().unwrap());
@@ -226,10 +226,10 @@ mod tests {
     #[test]
     fn what_no_request_could_be_sent_to_is_no_allowed_host() {
         for name in ["hitl.example", "hitl.example:81", "10.0.0.1", "[::2]:81"] {
-            assert!(Name::allowed(name).is_some(), "{name}");
+            assert!(HostName::allowed(name).is_some(), "{name}");
         }
         for name in ["", "https://hitl.example", "hitl.example/", "*.example", "*", "a b", "hitl.example:port", "a@b"] {
-            assert_eq!(Name::allowed(name), None, "{name}");
+            assert_eq!(HostName::allowed(name), None, "{name}");
         }
     }
 

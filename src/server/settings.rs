@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::hosts::Name;
+use super::hosts::HostName;
 
 /// A key that clients send as `Authorization: Bearer <key>`.
 #[derive(Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub struct HttpSettings {
     pub wrong_keys_a_minute: f64,
     /// Names (`name` or `name:port`) by which the server may be called and whose pages may call it, besides its own
     /// address and loopback.
-    pub allowed_hosts: Vec<Name>,
+    pub allowed_hosts: Vec<HostName>,
     /// Whether requests are taken, or probes and `/metrics` alone answered.
     pub takes_requests: bool,
     /// Whether the web inbox is served at `/`.

@@ -7,7 +7,7 @@ use super::access::{as_key, bearer, key, operations};
 use super::support::Client;
 use crate::domain::scope::Scope;
 use crate::engine::settings::Settings;
-use crate::server::hosts::Name;
+use crate::server::hosts::HostName;
 use crate::server::settings::HttpSettings;
 
 /// Signs in: the cookie as the browser sends it back.
@@ -51,7 +51,8 @@ async fn a_sign_in_at_one_port_is_none_at_another() {
 
 #[tokio::test]
 async fn over_tls_the_cookie_is_for_tls_only() {
-    let http = HttpSettings { allowed_hosts: vec![Name::allowed("hitl.example").unwrap()], ..HttpSettings::default() };
+    let http =
+        HttpSettings { allowed_hosts: vec![HostName::allowed("hitl.example").unwrap()], ..HttpSettings::default() };
     let client = Client::with(Settings::default(), http).await;
     let ada = key(&client, "ada", &[Scope::Read]).await;
     assert!(sign_in(&client, &ada, "https://hitl.example").await.1.ends_with("; Secure"));
@@ -59,7 +60,8 @@ async fn over_tls_the_cookie_is_for_tls_only() {
 
 #[tokio::test]
 async fn a_cookie_changes_nothing_for_a_page_from_elsewhere() {
-    let http = HttpSettings { allowed_hosts: vec![Name::allowed("other.example").unwrap()], ..HttpSettings::default() };
+    let http =
+        HttpSettings { allowed_hosts: vec![HostName::allowed("other.example").unwrap()], ..HttpSettings::default() };
     let client = Client::with(Settings::default(), http).await;
     let ada = key(&client, "ada", &[Scope::Admin]).await;
     let cookie = ("cookie", sign_in(&client, &ada, OWN).await.0);
