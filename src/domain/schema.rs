@@ -9,12 +9,14 @@ use serde_json::Value;
 use super::error::{Error, FieldError, LocSegment, NOWHERE};
 use super::payload::json_size;
 use super::{FieldErrors, apart};
+pub use moving::moved;
 use reached::ReachedSchemas;
 use steps::{Steps, longest_chain, scalars_first};
 use subschemas::Subschemas;
 use visits::Bound;
 
 mod counting;
+mod moving;
 mod patterns;
 mod reached;
 mod steps;
@@ -196,45 +198,6 @@ fn places_of(pointer: &str, value: &Value) -> Vec<LocSegment> {
         }
     }
     places
-}
-
-/// `schema` as a part of a larger one, where it stands at `place` (`#/$defs/args`): what it refers to in itself is still
-/// found. One that names itself (`$id`) is its own document wherever it stands.
-pub fn moved(schema: &Value, place: &str) -> Value {
-    let mut moved = schema.clone();
-    if let Value::Object(members) = &mut moved
-        && !members.contains_key("$id")
-    {
-        members.shift_remove("$schema");
-        move_references(&mut moved, place);
-    }
-    moved
-}
-
-/// Only where a schema stands can `$ref` refer to anything: not in values, and not as the name of a property.
-fn move_references(schema: &mut Value, place: &str) {
-    match schema {
-        Value::Object(members) => {
-            for (keyword, value) in members.iter_mut() {
-                match (keyword.as_str(), value) {
-                    ("$ref" | "$dynamicRef" | "$recursiveRef", Value::String(target)) => {
-                        let rest = target.strip_prefix('#').filter(|rest| rest.is_empty() || rest.starts_with('/'));
-                        if let Some(rest) = rest {
-                            *target = format!("{place}{rest}");
-                        }
-                    }
-                    ("const" | "enum" | "default" | "examples", _) => {}
-                    (
-                        "properties" | "patternProperties" | "dependentSchemas" | "$defs" | "definitions",
-                        Value::Object(named),
-                    ) => named.values_mut().for_each(|schema| move_references(schema, place)),
-                    (_, other) => move_references(other, place),
-                }
-            }
-        }
-        Value::Array(items) => items.iter_mut().for_each(|item| move_references(item, place)),
-        _ => {}
-    }
 }
 
 /// `value` with what a schema of its own says of members that are not there: their `default`, also deeper inside. Where a

@@ -218,6 +218,95 @@ fn the_arguments_of_an_edit_fit_the_tool() {
 }
 
 #[test]
+fn the_schema_of_an_edit_says_what_is_checked_whichever_draft_the_tools_is_of() {
+    let draft = |name: &str, more: Value| {
+        let mut schema = json!({
+            "$schema": name,
+            "type": "object",
+            "definitions": {"cents": {"type": "integer", "minimum": 1}, "const": {"type": "string"}},
+            "properties": {
+                "amount": {"$ref": "#/definitions/cents", "maximum": 5},
+                "pair": {
+                    "type": "array",
+                    "items": [{"type": "string"}, {"$ref": "#/definitions/cents"}],
+                    "additionalItems": false,
+                },
+                "open": {"type": "array", "items": [{"type": "string"}]},
+                "list": {"items": {"type": "string"}, "additionalItems": false},
+                "second": {"$ref": "#/properties/pair/items/1"},
+                "const": {"$ref": "#/definitions/const"},
+                "tree": {"properties": {"deeper": {"$ref": "#"}}},
+                "later": {"prefixItems": [{"type": "string"}], "dependentRequired": {"a": ["b"]}},
+                "chosen": {"if": {"type": "string"}, "then": {"minLength": 2}},
+            },
+            "dependencies": {"pair": ["amount"], "const": {"required": ["amount"]}},
+        });
+        schema.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+        schema
+    };
+    let recursive = json!({"$recursiveAnchor": true, "additionalProperties": {"$recursiveRef": "#"}});
+    let limits = json!({"minimum": 3, "exclusiveMinimum": true, "maximum": 9, "exclusiveMaximum": false});
+    let exclusive = json!({"additionalProperties": limits});
+    let schemas = [
+        draft("http://json-schema.org/draft-04/schema#", exclusive),
+        draft("http://json-schema.org/draft-06/schema#", json!({"additionalProperties": {"exclusiveMinimum": 3}})),
+        draft("http://json-schema.org/draft-07/schema#", json!({"propertyNames": {"maxLength": 6}})),
+        draft("https://json-schema.org/draft/2019-09/schema", recursive),
+        json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$defs": {"cents": {"type": "integer", "minimum": 1}},
+            "properties": {"pair": {"prefixItems": [{"type": "string"}, {"$ref": "#/$defs/cents"}], "items": false}},
+        }),
+        json!({"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/all", "required": ["x"],
+            "definitions": {"all": {"properties": {"pair": {"items": [{"type": "string"}]}}}}}),
+    ];
+    let args = [
+        json!({}),
+        json!({"amount": 5}),
+        json!({"amount": 6}),
+        json!({"amount": 0}),
+        json!({"amount": 5, "pair": ["a", 1]}),
+        json!({"amount": 5, "pair": ["a", 0]}),
+        json!({"amount": 5, "pair": ["a", 1, 2]}),
+        json!({"amount": 5, "pair": [1]}),
+        json!({"pair": ["a", 1]}),
+        json!({"open": ["a", 1]}),
+        json!({"open": [1]}),
+        json!({"list": ["a"]}),
+        json!({"list": ["a", 1]}),
+        json!({"second": 1}),
+        json!({"second": "a"}),
+        json!({"const": "a"}),
+        json!({"const": "a", "amount": 1}),
+        json!({"const": 1, "amount": 1}),
+        json!({"tree": {"deeper": {"amount": 0}}}),
+        json!({"tree": {"deeper": {"amount": 1}}}),
+        json!({"later": [1]}),
+        json!({"later": {"a": 1}}),
+        json!({"chosen": "a"}),
+        json!({"longer name": 3}),
+        json!({"other": 3}),
+        json!({"other": 4}),
+        json!({"other": 10}),
+        json!({"other": {"amount": 0}}),
+    ];
+    for schema in schemas {
+        let terms = Terms { args_schema: Some(&schema), ..ANYTHING };
+        let shown = response_schema(terms);
+        schema::compile(&schema).unwrap();
+        schema::compile(&shown).unwrap_or_else(|error| panic!("{schema}: {error}"));
+        let taken = args.iter().filter(|args| {
+            let value = json!({"type": "edit", "args": args});
+            let is_read = Decision::read(&value, terms, &Anew).is_ok();
+            assert_eq!(schema::validate(&shown, &value, &Anew).is_empty(), is_read, "{value} of {shown}");
+            is_read
+        });
+        let taken = taken.count();
+        assert!(taken > 0 && taken < args.len(), "{taken} of {schema}");
+    }
+}
+
+#[test]
 fn a_rule_decides_what_nobody_can_post() {
     let denied = Decision::Reject { reason: None, message: None, always: false, by: Decider::Policy };
     let value = denied.to_value();

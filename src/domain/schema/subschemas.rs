@@ -187,7 +187,7 @@ fn each_part<'a>(keywords: &'a JsonObject, visit: &mut impl FnMut(&'a Value)) {
 }
 
 /// What a keyword says.
-enum KeywordKind {
+pub enum KeywordKind {
     /// What values may be: nothing in there is a keyword.
     Values,
     /// Schemas, by names that are no keywords.
@@ -195,7 +195,8 @@ enum KeywordKind {
     Other,
 }
 
-fn kind_of(keyword: &str) -> KeywordKind {
+/// What stands under a keyword.
+pub fn kind_of(keyword: &str) -> KeywordKind {
     match keyword {
         "const" | "enum" | "default" | "examples" => KeywordKind::Values,
         "properties" | "patternProperties" | "dependentSchemas" | "dependencies" | "$defs" | "definitions" => {
