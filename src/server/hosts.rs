@@ -74,7 +74,7 @@ impl HostName {
 
 /// Whether an `--allowed-host` is a name of this machine for itself, at which no other one calls.
 pub fn is_loopback_name(allowed: &str) -> bool {
-    Name::parse(allowed).is_some_and(|name| name.is_loopback())
+    HostName::parse(allowed).is_some_and(|name| name.is_loopback())
 }
 
 impl Hosts {
