@@ -220,7 +220,8 @@ impl Engine {
         });
     }
 
-    async fn turn_timed_out(self: &Arc<Self>, turn: TurnId, epoch: u64) {
+    /// Ends a turn whose time is over, or stops its worker where that cannot be.
+    pub(in crate::engine) async fn turn_timed_out(self: &Arc<Self>, turn: TurnId, epoch: u64) {
         let is_replaying = self.placement.is_replaying(turn, epoch);
         let failure = if is_replaying { Failure::replay_timed_out() } else { Failure::timed_out() };
         while let Err(error) = self.turn_failed(turn, epoch, failure.clone()).await {

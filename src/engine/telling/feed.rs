@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::domain::event::{EventView, NumberedEvent};
 use crate::domain::size::size_of_members;
-use crate::domain::{Error, SessionId};
+use crate::domain::{Error, SessionId, Timestamp};
 use crate::engine::alarm::STORE_PAUSE;
 use crate::engine::telling::passing::{PassingBytes, PassingEvent};
 use crate::engine::telling::view::{FeedItem, Subscription};
@@ -348,7 +348,27 @@ async fn events(
 ) -> Result<Vec<NumberedEvent>, Error> {
     let told = store.query(move |reader| Ok((reader.now(), reader.events_after(after, session, most)?)));
     let (now, events) = told.await?;
-    Ok(events.into_iter().map(|told| NumberedEvent { event: told.event.as_of(now), ..told }).collect())
+    Ok(as_of(now, events))
+}
+
+/// [`events`], and the number up to which nothing comes any more that is none of them, where these are all.
+async fn events_and_last(
+    store: &Arc<dyn Store>,
+    after: u64,
+    session: Option<SessionId>,
+    most: usize,
+) -> Result<(Vec<NumberedEvent>, u64), Error> {
+    let told = store.query(move |reader| {
+        // First: what is read after it has all that is there by then.
+        let last = reader.last_event()?;
+        Ok((last, reader.now(), reader.events_after(after, session, most)?))
+    });
+    let (last, now, events) = told.await?;
+    Ok((as_of(now, events), last))
+}
+
+fn as_of(now: Timestamp, events: Vec<NumberedEvent>) -> Vec<NumberedEvent> {
+    events.into_iter().map(|told| NumberedEvent { event: told.event.as_of(now), ..told }).collect()
 }
 
 /// How many events to read after these: as many as are a portion, if the longest of these is like the next.
@@ -407,13 +427,16 @@ impl Subscriber {
         }
     }
 
-    /// Reads on from the store what may have been missed.
+    /// Reads on from the store what may have been missed. What there is of other sessions is passed over: else whoever comes back
+    /// to one that was quiet for long would have all of it read again, for everybody.
     async fn catch_up(&mut self) -> bool {
         self.has_missed = false;
         let mut batch = FIRST;
         loop {
-            let Ok(events) = events(&self.store, self.cursor, self.session, batch).await else { return false };
+            let read = events_and_last(&self.store, self.cursor, self.session, batch).await;
+            let Ok((events, last)) = read else { return false };
             if events.is_empty() {
+                self.cursor = self.cursor.max(last);
                 return true;
             }
             batch = next_batch(&events);

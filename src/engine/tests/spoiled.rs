@@ -237,13 +237,11 @@ async fn a_suspended_turn_that_cannot_be_given_up_keeps_no_other_from_it() {
 
 #[tokio::test]
 async fn a_turn_whose_time_is_over_is_stopped_also_where_it_cannot_be_ended() {
-    let it = Spoiled::with(Settings { timeout: 1000.0, ..settings() }).await;
+    let it = Spoiled::new().await;
     let (order, _) = it.world.asking(1).await;
     it.world.step(&order, "x").await.unwrap();
     assert_eq!(it.change("UPDATE interrupts SET payload = '{'"), 1);
-    tokio::time::pause();
-    tokio::time::advance(Duration::from_secs(1001)).await;
-    tokio::time::resume();
+    it.world.engine.turn_timed_out(order.turn, order.epoch).await;
     let stopped = it.world.hands.until("the stop", |told| told.stopped.pop()).await;
     assert_eq!(stopped, (order.turn, "Agent timed out".to_owned()));
 }

@@ -89,3 +89,18 @@ async fn whoever_comes_back_is_not_told_that_a_claim_goes_on_which_is_over() {
     let over = ["claimed_by", "claimed_until", "snoozed_by", "snoozed_until"];
     assert!(over.iter().all(|name| told.event.data.get(*name).is_none()), "{:?}", told.event.data);
 }
+
+#[tokio::test]
+async fn whoever_comes_back_to_a_session_that_was_quiet_has_nothing_of_others_read_again() {
+    let store = Fixture::memory().store;
+    let first = commit(&store, "first").await;
+    let of_another = store.transact(About::Session(session_id(2)), |tx| tx.append_event(&event(2, "more"), at(0)));
+    let last = of_another.await.unwrap().get();
+    let (news, mut updates) = mpsc::unbounded_channel();
+    let (_live, live) = broadcast::channel(1);
+    let (sender, _events) = mpsc::channel(WINDOW);
+    let (passing, session) = (PassingBytes::default(), Some(session_id(1)));
+    let subscriber = Subscriber { store, news, passing, session, cursor: first, live, has_missed: true, sender };
+    tokio::spawn(subscriber.run());
+    assert!(matches!(updates.recv().await, Some(FeedUpdate::Listens { cursor }) if cursor == last));
+}
