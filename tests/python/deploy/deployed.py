@@ -33,8 +33,9 @@ PASSWORD = "right"
 """Of the one role of the tests' PostgreSQL that has to give any; the tests of the core make it too."""
 LISTENS = "is served on"
 WORKS = "probes and metrics on"
-CONNECTIONS_OF_A_SERVER = 10
-"""Eight for its work, one for its beats and one by which it hears of others (docs/many-servers.md)."""
+CONNECTIONS_OF_A_SERVER = 11
+"""Eight for its work, one for keys and the policy, one for its beats and one by which it hears of others
+(docs/many-servers.md)."""
 
 _MAKE_ROLE = f"""
 DO $$ BEGIN CREATE ROLE guarded LOGIN PASSWORD '{PASSWORD}';
