@@ -112,7 +112,7 @@ const ANSWERS: usize = 4;
 pub const MAKING: usize = 8;
 
 /// How long a look at whether the server is ready is as good as a new one.
-const READY_REST: Duration = Duration::from_millis(200);
+pub const READY_REST: Duration = Duration::from_millis(200);
 
 /// How much larger than its value the body of an answer may be.
 const ENVELOPE: usize = 64 * 1024;

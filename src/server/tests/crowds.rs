@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::http::{Request, StatusCode};
@@ -19,7 +19,7 @@ use super::support::within;
 use super::support::{Client, HOST, engine, engine_over};
 use crate::domain::Error;
 use crate::engine::settings::Settings;
-use crate::server::app::{Asking, MAKING};
+use crate::server::app::{Asking, MAKING, READY_REST};
 use crate::server::settings::HttpSettings;
 use crate::server::{door, routes};
 use crate::store::about::About;
@@ -101,10 +101,13 @@ async fn however_many_ask_whether_the_server_is_ready_few_writes_tell_them() {
     let engine = engine_over(Arc::clone(&store) as _, Settings::default()).await;
     let client = Client::of(&routes::app(Arc::clone(&engine), HttpSettings::default(), HOST.parse().unwrap()));
     let before = store.writes.load(Ordering::Relaxed);
+    let begun = Instant::now();
     let replies = join_all((0..100).map(|_| client.get("/readyz"))).await;
     assert!(replies.iter().all(|reply| reply.status == StatusCode::OK));
     let written = store.writes.load(Ordering::Relaxed) - before;
-    assert!((1..=2).contains(&written), "{written}");
+    // What was found stands for a while, and a machine may be slow.
+    let may = 2 + begun.elapsed().as_millis() / READY_REST.as_millis();
+    assert!((1..=may).contains(&(written as u128)), "{written}, where {may} may be");
     engine.shut_down(Duration::ZERO).await.unwrap();
     assert_eq!(client.get("/readyz").await.status, StatusCode::SERVICE_UNAVAILABLE, "it stops, whatever was found");
 }

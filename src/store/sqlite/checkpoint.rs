@@ -7,9 +7,9 @@
 
 use std::ffi::c_int;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{Builder, JoinHandle};
 
 use rusqlite::Connection;
@@ -29,6 +29,8 @@ pub(super) struct Checkpoints {
     requests: Option<SyncSender<()>>,
     /// The thread has copied what it found, the rest is the writer's.
     is_copied: Arc<AtomicBool>,
+    /// Held while the thread copies: SQLite refuses a second copier at once, and waits for no time-out.
+    copying: Arc<Mutex<()>>,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -36,12 +38,12 @@ impl Checkpoints {
     /// Starts the copying thread for the store at `path`.
     pub(super) fn start(path: &Arc<Path>, limit: u32) -> std::io::Result<Self> {
         let (requests, requested) = sync_channel(1);
-        let is_copied = Arc::new(AtomicBool::new(false));
-        let (store, copied) = (path.clone(), is_copied.clone());
+        let (is_copied, copying) = (Arc::new(AtomicBool::new(false)), Arc::new(Mutex::new(())));
+        let (store, copied, turn) = (path.clone(), is_copied.clone(), copying.clone());
         let thread = Builder::new()
             .name("hitl-store-checkpoint".to_owned())
-            .spawn(move || copy_when_asked(&store, &requested, &copied))?;
-        Ok(Self { pages: Arc::default(), limit, requests: Some(requests), is_copied, thread: Some(thread) })
+            .spawn(move || copy_when_asked(&store, &requested, &copied, &turn))?;
+        Ok(Self { pages: Arc::default(), limit, requests: Some(requests), is_copied, copying, thread: Some(thread) })
     }
 
     /// Counts what `connection` commits; every connection that writes has to be counted.
@@ -72,6 +74,12 @@ impl Checkpoints {
         Ok(())
     }
 
+    /// Copies everything, syncs the file, and empties the log; waits for the thread, and for readers.
+    pub(super) fn truncate(&self, connection: &Connection) -> rusqlite::Result<()> {
+        let _alone = self.copying.lock().unwrap_or_else(PoisonError::into_inner);
+        truncate(connection)
+    }
+
     /// Ends the thread; it is to be joined.
     pub(super) fn stop(&mut self) -> Option<JoinHandle<()>> {
         self.requests = None;
@@ -79,7 +87,7 @@ impl Checkpoints {
     }
 }
 
-fn copy_when_asked(path: &Path, requested: &Receiver<()>, is_copied: &AtomicBool) {
+fn copy_when_asked(path: &Path, requested: &Receiver<()>, is_copied: &AtomicBool, copying: &Mutex<()>) {
     let mut connection = None;
     let trouble = Trouble::default();
     while requested.recv().is_ok() {
@@ -87,7 +95,11 @@ fn copy_when_asked(path: &Path, requested: &Receiver<()>, is_copied: &AtomicBool
             Some(connection) => Ok(connection),
             None => connection::open_writer(path),
         };
-        match opened.and_then(|opened| passive(&opened).map(|()| opened)) {
+        let copied = opened.and_then(|opened| {
+            let _alone = copying.lock().unwrap_or_else(PoisonError::into_inner);
+            passive(&opened).map(|()| opened)
+        });
+        match copied {
             Ok(opened) => {
                 is_copied.store(true, Ordering::Release);
                 connection = Some(opened);

@@ -201,7 +201,7 @@ impl Writer {
         self.files.log_opened();
         self.checkpoints.watch(&mut connection)?;
         match self.access {
-            Access::Server => checkpoint::truncate(&connection)?,
+            Access::Server => self.checkpoints.truncate(&connection)?,
             Access::Shared => checkpoint::passive(&connection)?,
         }
         Ok(connection)

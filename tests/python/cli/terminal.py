@@ -37,6 +37,13 @@ def environment(**variables: str) -> dict[str, str]:
     return {**kept, "TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1", "NO_COLOR": "1", **variables}
 
 
+def end(child: Any) -> None:
+    """However long a busy machine takes: `close(force=True)` gives each signal a tenth of a second, and then up."""
+    child.kill(signal.SIGKILL)
+    child.wait()
+    child.close()
+
+
 class Terminal:
     """`hitl` with `arguments` on a terminal: forked (`tests.python.support.warm`), or `started` by Python."""
 
@@ -106,7 +113,7 @@ class Terminal:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._forked is None:
-            self._child.close(force=True)
+            end(self._child)
             return
         self._child.close()
         self._forked.kill()

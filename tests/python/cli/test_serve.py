@@ -23,7 +23,7 @@ from hitl.cli.app import program
 from hitl.cli.reload import snapshot
 from hitl.serving.options import InvalidOption, ServeOptions, default_workers, is_loopback
 from tests.python.cli.conftest import Run
-from tests.python.cli.terminal import environment
+from tests.python.cli.terminal import end, environment
 from tests.python.support.api import Api, result
 from tests.python.support.served import ROOT
 
@@ -324,7 +324,7 @@ def reloading(tmp_path: Path) -> Iterator[Any]:
         timeout=100,
     )
     yield child
-    child.close(force=True)
+    end(child)
 
 
 def test_a_changed_file_starts_the_server_again(reloading: Any, tmp_path: Path) -> None:
@@ -416,7 +416,7 @@ def test_a_program_that_asks_at_the_terminal_is_told_that_there_is_none(module: 
         with closing(Api(server.match.group(1))) as api:
             assert result(api.run(api.create(), "ask_at_the_terminal")) is False
     finally:
-        server.close(force=True)
+        end(server)
 
 
 SERVE = [sys.executable, "-m", "hitl", "serve"]
@@ -454,10 +454,10 @@ def test_a_directory_whose_name_is_not_utf_8_is_refused_by_that(tmp_path: Path) 
 
 
 HANDLES_ANOTHER_SIGNAL = """
-import signal, sys
+import os, signal, sys
 import hitl
 
-signal.signal(signal.SIGUSR1, lambda *_: print("handled", flush=True))
+signal.signal(signal.SIGUSR1, lambda *_: os.write(1, b"handled\\n"))
 sys.exit(hitl.serve("hitl.examples.color_picker:agent", port=0, store="memory"))
 """
 
@@ -471,7 +471,7 @@ def test_a_signal_that_the_program_handles_itself_ends_no_server(tmp_path: Path)
             for _ in range(3):
                 program.send_signal(signal.SIGUSR1)
                 assert program.stdout.readline() == "handled\n"
-                assert httpx2.get(f"{url}/healthz", trust_env=False).status_code == 200
+                assert httpx2.get(f"{url}/healthz", trust_env=False, timeout=100).status_code == 200
             program.terminate()
             assert program.wait(100) == 0
         finally:

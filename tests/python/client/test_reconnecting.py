@@ -88,9 +88,11 @@ async def test_a_refusal_that_passes_is_a_try_that_failed(server: FakeServer, re
 
 @pytest.mark.parametrize("refusal", PASSING.values(), ids=PASSING)
 async def test_a_refusal_that_does_not_pass_is_raised_when_patience_is_over(
-    server: FakeServer, refusal: Answer
+    server: FakeServer, refusal: Answer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with AsyncClient(server.url) as client, client.events(patience=0.3) as events:
+    # The last try hears its refusal, however slow the machine is.
+    monkeypatch.setattr(EventFeed, "SHORTEST_TRY", 30.0)
+    async with AsyncClient(server.url) as client, client.events(patience=1.0) as events:
         server.override("GET", "/events", *[refusal] * 100)
         await asyncio.to_thread(server.cut_streams)
         with pytest.raises(ClientError) as caught:
@@ -179,7 +181,10 @@ def test_a_server_is_left_alone_for_as_long_as_its_stream_says(clock: Clock) -> 
     assert feed.next_delay(lost) == 0.1
 
 
-async def test_a_stream_that_ends_at_once_again_and_again_is_the_end_when_patience_is_over(server: FakeServer) -> None:
+async def test_a_stream_that_ends_at_once_again_and_again_is_the_end_when_patience_is_over(
+    server: FakeServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(EventFeed, "SHORTEST_TRY", 30.0)
     empty = Answer(200, headers={"content-type": "text/event-stream"})
     read: list[str] = []
     async with AsyncClient(server.url) as client, client.events(patience=0.3) as events:

