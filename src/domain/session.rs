@@ -84,6 +84,11 @@ impl Failure {
         Self::new("worker_exited", "Worker process exited unexpectedly")
     }
 
+    /// Server after server was killed while it had the turn at work.
+    pub fn servers_killed() -> Self {
+        Self::new("worker_exited", "The server that had this turn at work ended without a word, time and again")
+    }
+
     /// The turn was suspended because of `why`, and nobody retried it for as long as `--suspended-ttl` says.
     pub fn not_retried(why: &Self, seconds: f64) -> Self {
         Self::new("turn_cancelled", format!("Turn cancelled: nobody retried it for {seconds} s after: {}", why.message))

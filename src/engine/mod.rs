@@ -29,6 +29,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::domain::{Error, TurnId};
 use crate::faults::{self, Point};
+use crate::store::signals::KnownTurn;
 use crate::store::{Store, StoreExt};
 use access::AccessControl;
 use access::keyring::Keyring;
@@ -199,7 +200,9 @@ impl Engine {
         let parked = parked.and(self.park_until(last).await);
         let _ = until(last, self.telling.finish_outbox(patience)).await;
         self.stopped.cancel();
+        let left = self.all_standing();
         self.placement.clear();
+        let _ = until(last, self.give_back(left)).await;
         parked
     }
 
@@ -225,6 +228,12 @@ impl Engine {
     fn standing(&self, turn: TurnId, epoch: u64) -> Result<LiveSnapshot, Error> {
         let none = || if self.stopped.is_cancelled() { Error::StaleEpoch } else { Error::TurnNotOpen(None) };
         self.placement.standing(turn, epoch).ok_or_else(none)
+    }
+
+    /// All that are at a worker, and what is known of each.
+    fn all_standing(&self) -> Vec<(KnownTurn, LiveSnapshot)> {
+        let known = self.placement.known_turns().into_iter();
+        known.filter_map(|turn| self.placement.standing(turn.turn, turn.epoch).map(|standing| (turn, standing))).collect()
     }
 
     /// The same of that run of it.

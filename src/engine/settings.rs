@@ -29,7 +29,7 @@ pub struct Settings {
     pub park_after: f64,
     /// How many paused turns stay in memory.
     pub max_warm: usize,
-    /// How often a turn is taken up again whose worker died under it.
+    /// How often a turn is taken up again whose worker died under it, alone or with its server.
     pub max_recoveries: u32,
     /// How long the journal of an ended turn is kept; 0 for as long as its session.
     pub keep_journal: f64,

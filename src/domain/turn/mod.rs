@@ -22,11 +22,14 @@ use super::time::Timestamp;
 pub struct Life {
     /// Counts how often it was given to an owner or taken from one. Whoever was given this number last is its owner.
     pub epoch: u64,
-    /// How often it lost its worker, since it began or was reopened.
+    /// How often it lost its worker, alone or with its server, since it began or was reopened.
     pub recoveries: u32,
     /// How long it has worked, in milliseconds, since it began or was reopened and up to its last parking or the last loss of
     /// its worker: what `--timeout` is counted against.
     pub worked_ms: u64,
+    /// Whether an owner has claimed it and not said since that it is at work no more: one that says nothing and is gone was
+    /// killed, possibly by this very turn.
+    pub claimed: bool,
     /// Where it stands.
     pub state: TurnState,
 }
@@ -71,7 +74,8 @@ impl TurnState {
 /// What can happen to a turn in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TurnEvent {
-    /// Somebody takes it over, from whoever had it: the next epoch is theirs.
+    /// Somebody takes it over, from whoever had it: the next epoch is theirs. Whoever had it and has not said that it is at
+    /// work no more counts against `--max-recoveries`.
     Claimed,
     /// Its owner drops it from memory while it waits.
     Parked {
@@ -136,6 +140,8 @@ impl Life {
         match event {
             TurnEvent::Claimed => {
                 self.check_open()?;
+                next.recoveries = self.recoveries_if_claimed();
+                next.claimed = true;
                 next.epoch += 1;
                 next.state = TurnState::UnderWay;
             }
@@ -143,28 +149,33 @@ impl Life {
                 self.check_owner(epoch)?;
                 next.epoch += 1;
                 next.worked_ms = worked_ms;
+                next.claimed = false;
                 next.state = TurnState::Parked { wake_at };
             }
             TurnEvent::Woken => {
                 self.check_open()?;
                 self.check_is(TurnStatus::Parked, "woken")?;
                 next.epoch += 1;
+                next.claimed = false;
                 next.state = TurnState::UnderWay;
             }
             TurnEvent::WorkerLost { epoch, counts, worked_ms } => {
                 self.check_owner(epoch)?;
                 next.epoch += 1;
                 next.worked_ms = worked_ms;
+                next.claimed = false;
                 next.recoveries += u32::from(counts);
             }
             TurnEvent::Suspended { at, code } => {
                 self.check_open()?;
                 next.epoch += 1;
+                next.claimed = false;
                 next.state = TurnState::Suspended { at, code };
                 effects.push(TurnEffect::StopExpiry);
             }
             TurnEvent::Reopened => {
                 self.check_is(TurnStatus::Suspended, "reopened")?;
+                next.claimed = false;
                 next.recoveries = 0;
                 next.worked_ms = 0;
                 next.state = TurnState::UnderWay;
@@ -172,6 +183,7 @@ impl Life {
             }
             TurnEvent::Ended { at } => {
                 self.check_open()?;
+                next.claimed = false;
                 next.state = TurnState::Ended { at };
             }
             TurnEvent::Abandoned { at } => {
@@ -181,6 +193,12 @@ impl Life {
             }
         }
         Ok((next, effects))
+    }
+
+    /// [`Self::recoveries`] once somebody claims it as it stands. The first owner of a new turn may have let it wait for a slot
+    /// and no more, which no other does: its end is forgiven.
+    pub fn recoveries_if_claimed(&self) -> u32 {
+        self.recoveries + u32::from(self.claimed && self.epoch > 1)
     }
 
     /// Whether something can still be appended to its journal, by whomever.

@@ -11,9 +11,9 @@ fn suspended() -> TurnState {
     TurnState::Suspended { at: at(5), code: "v1".to_owned() }
 }
 
-/// A turn at epoch 3 that lost its worker twice.
+/// A turn at epoch 3 that lost its worker twice, and that nobody has at work.
 fn life(state: TurnState) -> Life {
-    Life { epoch: 3, recoveries: 2, worked_ms: 40, state }
+    Life { epoch: 3, recoveries: 2, worked_ms: 40, claimed: false, state }
 }
 
 fn not_open(status: TurnStatus) -> Error {
@@ -47,6 +47,10 @@ fn next(epoch: u64, state: TurnState) -> Result<(Life, Vec<TurnEffect>), Error> 
     Ok((Life { epoch, ..life(state) }, Vec::new()))
 }
 
+fn claimed() -> Life {
+    Life { epoch: 4, claimed: true, ..life(TurnState::UnderWay) }
+}
+
 fn with(effect: TurnEffect, outcome: Result<(Life, Vec<TurnEffect>), Error>) -> Result<(Life, Vec<TurnEffect>), Error> {
     outcome.map(|(life, _)| (life, vec![effect]))
 }
@@ -57,7 +61,7 @@ fn a_turn_under_way_is_claimed_parked_lost_suspended_and_ended() {
     let lost = Life { epoch: 4, recoveries: 3, worked_ms: 60, ..life(TurnState::UnderWay) };
     let suspended = TurnState::Suspended { at: at(6), code: "v2".to_owned() };
     let expected = [
-        next(4, TurnState::UnderWay),
+        Ok((claimed(), Vec::new())),
         Ok((parked, Vec::new())),
         Err(cannot(TurnStatus::UnderWay, "woken")),
         Ok((lost, Vec::new())),
@@ -73,7 +77,7 @@ fn a_turn_under_way_is_claimed_parked_lost_suspended_and_ended() {
 fn a_parked_turn_is_claimed_woken_suspended_and_ended_and_has_no_owner() {
     let suspended = TurnState::Suspended { at: at(6), code: "v2".to_owned() };
     let expected = [
-        next(4, TurnState::UnderWay),
+        Ok((claimed(), Vec::new())),
         Err(Error::StaleEpoch),
         next(4, TurnState::UnderWay),
         Err(Error::StaleEpoch),
@@ -130,6 +134,38 @@ fn what_an_owner_before_says_is_stale() {
         assert_eq!(life(TurnState::UnderWay).transition(lost), Err(Error::StaleEpoch));
     }
     assert_eq!(life(TurnState::UnderWay).check_owner(3), Ok(()));
+}
+
+#[test]
+fn an_owner_who_is_gone_without_a_word_counts_once_the_turn_is_claimed() {
+    let again = |from: &Life| from.transition(TurnEvent::Claimed).unwrap().0;
+    let second = again(&claimed());
+    assert_eq!((second.epoch, second.recoveries, second.claimed), (5, 3, true));
+    assert_eq!(claimed().recoveries_if_claimed(), 3);
+    assert_eq!(again(&second).recoveries, 4);
+}
+
+#[test]
+fn an_owner_who_says_that_the_turn_is_at_work_no_more_does_not_count() {
+    let says = [
+        TurnEvent::Parked { epoch: 4, wake_at: None, worked_ms: 70 },
+        TurnEvent::WorkerLost { epoch: 4, counts: false, worked_ms: 70 },
+        TurnEvent::Suspended { at: at(6), code: "v2".to_owned() },
+        TurnEvent::Ended { at: at(7) },
+    ];
+    for event in says {
+        let (let_go, _) = claimed().transition(event.clone()).unwrap();
+        assert!(!let_go.claimed, "{event:?}");
+        assert_eq!(let_go.recoveries_if_claimed(), 2, "{event:?}");
+    }
+}
+
+#[test]
+fn the_first_owner_of_a_new_turn_may_only_have_let_it_wait() {
+    let (new, _) = Life::default().transition(TurnEvent::Claimed).unwrap();
+    assert_eq!((new.epoch, new.claimed, new.recoveries_if_claimed()), (1, true, 0));
+    let (second, _) = new.transition(TurnEvent::Claimed).unwrap();
+    assert_eq!((second.recoveries, second.recoveries_if_claimed()), (0, 1));
 }
 
 #[test]
@@ -215,9 +251,15 @@ proptest! {
                 };
             }
             prop_assert_eq!(held, i32::from(next.suspended().is_some()));
-            let counts = matches!(event, TurnEvent::WorkerLost { counts: true, .. });
-            let expected = if event == TurnEvent::Reopened { 0 } else { life.recoveries + u32::from(counts) };
+            let expected = match event {
+                TurnEvent::Reopened => 0,
+                TurnEvent::WorkerLost { counts, .. } => life.recoveries + u32::from(counts),
+                TurnEvent::Claimed => life.recoveries_if_claimed(),
+                _ => life.recoveries,
+            };
             prop_assert_eq!(next.recoveries, expected);
+            // Nobody is taken for killed who had no turn, or said that it is at work no more.
+            prop_assert_eq!(next.claimed, owner.is_some());
             life = next;
         }
     }

@@ -15,13 +15,14 @@ use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::engine::Engine;
 use crate::engine::journal::routing::WithheldTurns;
 use crate::engine::journal::turn_claims::owned_turn;
+use crate::engine::placement::live::LiveSnapshot;
 use crate::engine::placement::turn_queue::NEVER_CLAIMED;
 use crate::engine::ports::dispatch::Lost;
 use crate::engine::telling::after_commit::AfterCommit;
 use crate::faults::{self, Point};
 use crate::store::about::About;
 use crate::store::record::DueKind;
-use crate::store::signals::{LeftTurn, OrphanedTurn};
+use crate::store::signals::{KnownTurn, LeftTurn, OrphanedTurn};
 use crate::store::{Reader, StoreExt, Transaction};
 
 /// How long a turn waits before it is taken up again, by how often it was before. The last one stands for all after it.
@@ -227,6 +228,24 @@ impl Engine {
         let now = tx.now();
         let session = tx.session(session)?.ok_or(Error::TurnNotOpen(None))?;
         self.fail(tx, &session, turn, Failure::not_replayable(), now).map(Some)
+    }
+
+    /// Notes of turns that were still at work when this server was to end that they are so no more: whoever has them next would
+    /// take them for turns whose server was killed.
+    pub(in crate::engine) async fn give_back(&self, left: Vec<(KnownTurn, LiveSnapshot)>) {
+        let given = left.into_iter().map(|(KnownTurn { turn, session, epoch, .. }, standing)| {
+            self.store.transact(About::Session(session), move |tx| {
+                standing.check_stands(tx)?;
+                tx.lose_turn(turn, epoch, false, standing.worked_ms()).map(drop)
+            })
+        });
+        for given in join_all(given).await {
+            match given {
+                // It has just ended, or is another server's.
+                Ok(()) | Err(Error::TurnNotOpen(_) | Error::StaleEpoch) => {}
+                Err(error) => tracing::warn!(%error, "a turn that is left to the next server counts as lost with this one"),
+            }
+        }
     }
 
     /// See [`crate::engine::ports::dispatch::TurnInbox::turn_lost`].

@@ -17,6 +17,7 @@ use crate::engine::alarm::STORE_PAUSE;
 use crate::engine::placement::turn_claims::TurnClaim;
 use crate::engine::placement::turn_queue::NextTurn;
 use crate::engine::ports::dispatch::{Runtime, TurnOrder};
+use crate::engine::telling::after_commit::AfterCommit;
 use crate::faults::{self, Point};
 use crate::store::about::About;
 use crate::store::record::{DueKind, Turn};
@@ -31,6 +32,13 @@ pub enum WakeOutcome {
     First(TurnId, u64),
     /// Not by this server, or not by this run of it.
     NotHere,
+}
+
+/// What came of claiming a turn that has a slot.
+enum Claimed {
+    Begins(TurnClaim),
+    /// It is suspended, after so long at work.
+    Failed(AfterCommit, Duration),
 }
 
 impl Engine {
@@ -287,7 +295,8 @@ impl Engine {
         }
     }
 
-    /// Claims a turn that has a slot, and starts it, unless somebody else has claimed it since it was at `epoch`.
+    /// Claims a turn that has a slot, and starts it, unless somebody else has claimed it since it was at `epoch`. One under which
+    /// server after server was killed is suspended: the next would be this one.
     async fn claim_and_begin(self: Arc<Self>, turn: TurnId, epoch: u64) {
         let claimed = self.persist(turn, || {
             let engine = Arc::clone(&self);
@@ -295,14 +304,24 @@ impl Engine {
                 let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
                 row.life.check_owner(epoch)?;
                 let now = tx.now();
-                engine.claim(tx, &row, now)
+                if row.life.claimed && row.life.recoveries_if_claimed() > engine.settings.max_recoveries {
+                    let session = tx.session(row.session_id)?.ok_or(Error::TurnNotOpen(None))?;
+                    let failed = engine.fail(tx, &session, turn, Failure::servers_killed(), now)?;
+                    return Ok(Claimed::Failed(failed, Duration::from_millis(row.life.worked_ms)));
+                }
+                Ok(Claimed::Begins(engine.claim(tx, &row, now)?))
             }
         });
         match claimed.await {
-            Ok(claim) => {
+            Ok(Claimed::Begins(claim)) => {
                 faults::at(Point::EngineClaimCommitted);
                 self.placement.claimed(turn, claim.epoch());
                 return self.begin(claim);
+            }
+            Ok(Claimed::Failed(after_commit, worked)) => {
+                tracing::error!(%turn, "a turn is suspended: servers were killed while they had it at work, more often than --max-recoveries");
+                self.telling.counters().turn_failed(worked);
+                self.telling.run(after_commit);
             }
             // It was cancelled or deleted while it waited, or is another server's.
             Err(error @ (Error::TurnNotOpen(_) | Error::StaleEpoch)) => {

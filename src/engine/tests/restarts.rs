@@ -20,7 +20,8 @@ crate::store::contract::for_each_store!(
     a_parked_turn_is_left_alone,
     an_acknowledged_answer_is_not_lost_with_the_server,
     recovered_turns_go_oldest_first_and_before_new_ones,
-    the_servers_own_ends_are_not_counted,
+    a_turn_under_which_server_after_server_is_killed_is_suspended,
+    turns_that_wait_for_a_slot_are_not_counted_with_servers_that_are_killed,
     turns_that_cannot_be_replayed_fail,
     a_parked_turn_of_an_agent_that_cannot_be_replayed_any_more_fails_when_it_is_answered,
     a_settled_turn_stays_settled,
@@ -123,15 +124,45 @@ async fn recovered_turns_go_oldest_first_and_before_new_ones(fixture: Fixture) {
     assert_eq!(world.order().await.session, new);
 }
 
-async fn the_servers_own_ends_are_not_counted(fixture: Fixture) {
-    let mut world = World::new(fixture, Settings { max_recoveries: 0, ..settings() }).await;
+async fn a_turn_under_which_server_after_server_is_killed_is_suspended(fixture: Fixture) {
+    let mut world = World::new(fixture, Settings { max_recoveries: 2, ..settings() }).await;
     let first = world.begin().await;
-    for _ in 0..3 {
+    world.step(&first, "a").await.unwrap();
+    // The first may only have let it wait for a slot.
+    for killed in 0..3 {
         world = world.crash().await;
         world.order().await;
+        assert_eq!(world.turn(first.turn).await.life.recoveries, killed);
     }
+    let world = world.crash().await;
+    world.until_status(first.session, Status::Error).await;
+    let Phase::Error { failure, retry: Some(retry) } = world.state(first.session).await.phase else { panic!() };
+    assert_eq!((failure.code.as_str(), retry.turn), ("worker_exited", first.turn));
+    assert_eq!(failure.message, "The server that had this turn at work ended without a word, time and again");
+    assert_eq!(world.engine.health().await.unwrap().running_workers, 0);
+    // The next server leaves it alone, and a retry begins the count anew.
+    let world = world.crash().await;
+    assert_eq!(world.status(first.session).await, Status::Error);
+    world.engine.retry(first.session, Actor::anyone()).await.unwrap();
+    assert_eq!(journal_of(&world.order().await), "start step");
     assert_eq!(world.turn(first.turn).await.life.recoveries, 0);
-    assert_eq!(world.status(first.session).await, Status::Running);
+}
+
+async fn turns_that_wait_for_a_slot_are_not_counted_with_servers_that_are_killed(fixture: Fixture) {
+    let of_one = || Settings { workers: 1, max_recoveries: 1, ..settings() };
+    let mut world = World::new(fixture, of_one()).await;
+    let killer = world.begin().await;
+    let queued = world.session().await;
+    world.send(queued).await.unwrap();
+    for _ in 0..2 {
+        world = world.crash_into(of_one(), runtime()).await;
+        assert_eq!(world.order().await.turn, killer.turn);
+    }
+    let world = world.crash_into(of_one(), runtime()).await;
+    world.until_status(killer.session, Status::Error).await;
+    let order = world.order().await;
+    assert_eq!((order.session, journal_of(&order).as_str()), (queued, "start"));
+    assert_eq!(world.turn(order.turn).await.life.recoveries, 0);
 }
 
 async fn turns_that_cannot_be_replayed_fail(fixture: Fixture) {

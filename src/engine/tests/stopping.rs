@@ -15,6 +15,7 @@ crate::store::contract::for_each_store!(
     however_many_are_asked_it_does_not_wait,
     turns_at_work_may_finish_and_pause,
     what_is_still_at_work_is_left_for_the_next_server,
+    servers_that_end_in_order_do_not_count,
     nothing_new_begins,
     an_answer_that_comes_late_is_for_the_next_server,
 );
@@ -75,6 +76,19 @@ async fn what_is_still_at_work_is_left_for_the_next_server(fixture: Fixture) {
     let world = world.crash().await;
     assert_eq!(journal_of(&world.order().await), "start step");
     assert_eq!(world.turn(order.turn).await.life.recoveries, 0);
+}
+
+async fn servers_that_end_in_order_do_not_count(fixture: Fixture) {
+    let mut world = world(fixture, Settings { max_recoveries: 0, ..settings() }).await;
+    let first = world.begin().await;
+    for _ in 0..4 {
+        world.engine.shut_down(Duration::ZERO).await.unwrap();
+        assert!(!world.turn(first.turn).await.life.claimed);
+        world = world.crash().await;
+        assert_eq!(world.order().await.turn, first.turn);
+    }
+    assert_eq!(world.turn(first.turn).await.life.recoveries, 0);
+    assert_eq!(world.status(first.session).await, Status::Running);
 }
 
 async fn nothing_new_begins(fixture: Fixture) {

@@ -47,6 +47,7 @@ const TURN: Columns = &[
     "epoch",
     "recoveries",
     "worked_ms",
+    "claimed",
     "parked",
     "wake_at",
     "ended_at",

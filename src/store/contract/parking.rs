@@ -122,7 +122,7 @@ async fn claiming_a_parked_turn_wakes_it(it: Fixture) {
     let epoch = it.write(|tx| tx.claim_turn(id(), me())).await;
     assert!(epoch > old + 1);
     let woken = turn_of(&it, TURN).await;
-    assert_eq!(woken.life, Life { epoch, recoveries: 0, worked_ms: 42, state: TurnState::UnderWay });
+    assert_eq!(woken.life, Life { epoch, recoveries: 0, worked_ms: 42, claimed: true, state: TurnState::UnderWay });
     assert_eq!(it.upkeep().next_due().await.unwrap(), None);
     it.write(move |tx| tx.append(id(), epoch, &step("b", json!(1)), at(1))).await;
 }

@@ -31,7 +31,7 @@ const NOTICES: &str = sql!("outbox/select");
 const SESSION_OF_SLICE: usize = 1;
 const PROMOTIONS_OF_SLICE: usize = 4;
 const TURN_OF_SLICE: usize = 21;
-const INTERRUPT_OF_SLICE: usize = 41;
+const INTERRUPT_OF_SLICE: usize = 42;
 
 /// The rows of one call after the other.
 pub(super) struct Replies(std::vec::IntoIter<Vec<Row>>);

@@ -22,6 +22,7 @@ pub(super) const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0007_home.sql"),
     include_str!("migrations/0008_branch.sql"),
     include_str!("migrations/0009_hidden.sql"),
+    include_str!("migrations/0010_claimed.sql"),
 ];
 /// The version of the schema that this build reads and writes.
 pub(super) const NEWEST: i32 = MIGRATIONS.len() as i32;

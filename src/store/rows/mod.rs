@@ -269,6 +269,7 @@ pub(super) fn retriable(cells: &mut impl Cells) -> Result<RetriableTurn, Error> 
 /// How a turn stands: the columns from `epoch` on of `turns/select.sql` and `turns/found.sql`.
 pub(super) fn life(cells: &mut impl Cells) -> Result<Life, Error> {
     let (epoch, recoveries, worked_ms) = (cells.number()?, cells.plain()?, cells.number()?);
+    let claimed = cells.plain()?;
     let (is_parked, wake_at, ended_at) = (cells.plain()?, cells.time_or_none()?, cells.time_or_none()?);
     let state = match (ended_at, cells.plain::<Option<String>>()?) {
         (Some(at), Some(code)) => TurnState::Suspended { at, code },
@@ -277,7 +278,7 @@ pub(super) fn life(cells: &mut impl Cells) -> Result<Life, Error> {
         (None, None) if is_parked => TurnState::Parked { wake_at },
         (None, None) => TurnState::UnderWay,
     };
-    Ok(Life { epoch, recoveries, worked_ms, state })
+    Ok(Life { epoch, recoveries, worked_ms, claimed, state })
 }
 
 /// What a turn's state is in columns.

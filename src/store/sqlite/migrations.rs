@@ -21,6 +21,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0014_graphs.sql"),
     include_str!("migrations/0015_policy.sql"),
     include_str!("migrations/0016_hidden.sql"),
+    include_str!("migrations/0017_claimed.sql"),
 ];
 
 /// The version of the schema that this build writes.

@@ -2,46 +2,19 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from tests.python.behaviours.faces.disk import full_disk
+from tests.python.faults.slow import at_work, ran, serving
 from tests.python.support.api import Json, ok
 from tests.python.support.served import Served
 from tests.python.support.waiting import eventually
 
-AGENT = "tests.python.faults.slow_step_agent:agent"
-
-
-@contextmanager
-def serving(directory: Path) -> Iterator[Served]:
-    served = Served(AGENT, store=str(directory / "hitl.db"), shutdown_timeout=30, started=True)
-    try:
-        yield served
-    finally:
-        served.kill()
-
-
-def at_work(served: Served, place: Path, once: bool) -> str:
-    """A session whose step has begun."""
-    session = served.api.create()
-    order = json.dumps({"place": str(place), "once": once})
-    assert served.api.send(session, order).status_code == 202
-    eventually(Path(f"{place}.ran").exists, expected=True)
-    return session
-
-
 def unstored(served: Served) -> int:
     count: int = ok(served.api.get("/health"))["unstored"]
     return count
-
-
-def ran(place: Path) -> int:
-    return len(Path(f"{place}.ran").read_text().splitlines())
 
 
 @pytest.mark.parametrize("once", [False, True])

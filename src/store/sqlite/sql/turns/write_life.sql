@@ -1,3 +1,4 @@
 UPDATE turns
-SET epoch = ?2, recoveries = ?3, worked_ms = ?4, parked = ?5, wake_at = ?6, ended_at = ?7, suspended_code = ?8, todo = ?9
+SET epoch = ?2, recoveries = ?3, worked_ms = ?4, claimed = ?5, parked = ?6, wake_at = ?7, ended_at = ?8, suspended_code = ?9,
+    todo = ?10
 WHERE id = ?1
