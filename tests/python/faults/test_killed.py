@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 from tests.python.faults.slow import at_work, ran, serving
-from tests.python.support.api import ok
 from tests.python.support.waiting import eventually
 
 
@@ -25,7 +24,7 @@ def test_a_turn_under_which_server_after_server_is_killed_is_suspended(tmp_path:
         assert ran(place) == 3
         served.wait_for_line("more often than --max-recoveries")
         place.with_suffix(".go").touch()
-        ok(served.api.post(f"/sessions/{session}/retry"))
+        assert served.api.post(f"/sessions/{session}/retry").status_code == 202
         assert served.api.wait(session)["response"]["content"] == "worked"
 
 
