@@ -104,7 +104,7 @@ def tests_of(name: str) -> list[str]:
     """The files in which a framework's tests are; `-k` picks its own out of them."""
     folder = ROOT / "tests" / "python"
     shared = [
-        *(folder / "ext" / f"test_{each}.py" for each in ("served", "state_size", "told", "upgrades")),
+        *(folder / "ext" / f"test_{each}.py" for each in ("older_answers", "served", "state_size", "told", "upgrades")),
         folder / "docs" / "test_python_blocks.py",
     ]
     own = [*sorted((folder / "ext").glob(f"test_{name}*.py")), *(folder / "examples").glob(f"test_ext_{name}.py")]

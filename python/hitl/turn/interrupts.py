@@ -284,15 +284,7 @@ def _answer_type(response_schema: Any) -> tuple[dict[str, Any] | None, Reader | 
         _core.check_response_schema(response_schema)
         # A copy: the agent may go on changing its own.
         own: dict[str, Any] = json.loads(_core.to_json(response_schema))
-
-        def check(answer: Any) -> Any:
-            # The server has checked it against the schema that the agent had when it asked.
-            if wrong := _core.validate(own, answer):
-                place = ".".join(str(part) for part in wrong[0]["loc"]) or "answer"
-                raise InvalidAnswer(f"{place}: {wrong[0]['msg']}", errors=wrong)
-            return answer
-
-        return own, check
+        return own, _reader_of(own)
 
     from pydantic import PydanticSchemaGenerationError, PydanticUserError, TypeAdapter, ValidationError
 
@@ -317,6 +309,25 @@ def _answer_type(response_schema: Any) -> tuple[dict[str, Any] | None, Reader | 
             raise InvalidAnswer(f"{place}: {wrong[0]['msg']}", errors=errors) from invalid
 
     return schema, read
+
+
+def schema_reader(type: str, payload: dict[str, Any], schema: dict[str, Any] | None) -> Reader | None:
+    """What takes answers that fit a JSON Schema, for a question of another framework's; None where there is none, or
+    the server goes by the type of the question."""
+    if schema is None or _brought_answer(type, payload) is not None:
+        return None
+    return _reader_of(schema)
+
+
+def _reader_of(schema: dict[str, Any]) -> Reader:
+    def check(answer: Any) -> Any:
+        # The server has checked it against the schema that the agent had when it asked.
+        if wrong := _core.validate(schema, answer):
+            place = ".".join(str(part) for part in wrong[0]["loc"]) or "answer"
+            raise InvalidAnswer(f"{place}: {wrong[0]['msg']}", errors=wrong)
+        return answer
+
+    return check
 
 
 def _type_name(value: Any) -> str:

@@ -24,6 +24,7 @@ from hitl.errors import ToolRejected
 from hitl.ext.gating import REFUSALS, ForeignCall, GateOptions, Refusal, approve, check_options
 from hitl.ext.langgraph.arguments import args_schema_of, is_run
 from hitl.ext.langgraph.inside import Approvals, own_tool_of, tool_asked_about
+from hitl.turn.interrupts import schema_reader
 from hitl.turn.runtime import Turn
 
 logger = logging.getLogger("hitl.ext.langgraph")
@@ -258,12 +259,15 @@ async def _ask(turn: Turn, interrupt: Interrupt, number: int, refusal: str) -> A
     message = (
         value if isinstance(value, str) else next((payload[n] for n in _SAID if isinstance(payload.get(n), str)), None)
     )
+    schema = _usable(interrupt.response_schema)
     return await turn.ask(
         type_,
         checked,
         message=" ".join(text for text in (refusal, message) if text) or None,
-        response_schema=_usable(interrupt.response_schema),
+        response_schema=schema,
         key=f"ask:{number}",
+        read=schema_reader(type_, checked, schema),
+        takes_past=True,
     )
 
 

@@ -28,7 +28,7 @@ from hitl.ext.gating import REFUSALS, ForeignCall, GateOptions, approve, check_o
 from hitl.ext.turns import check_rules_reach, is_in_turn
 from hitl.journal.iterators import with_lists
 from hitl.tools.names import as_shown
-from hitl.turn.interrupts import seconds
+from hitl.turn.interrupts import schema_reader, seconds
 from hitl.turn.runtime import Turn, current_turn
 from hitl.turn.steps import patched
 
@@ -215,6 +215,8 @@ async def put_question(
         key=f"ask:{call_id}",
         expires_in=seconds(f"the question of {tool.name}:", options.get("expires_in")),
         approvers=read_approvers(options.get("approvers")),
+        read=schema_reader(type_, checked, schema),
+        takes_past=True,
     )
 
 

@@ -11,7 +11,7 @@ from strands.interrupt import Interrupt
 
 from hitl import _core
 from hitl.decisions import read_approvers
-from hitl.turn.interrupts import seconds
+from hitl.turn.interrupts import schema_reader, seconds
 from hitl.turn.runtime import Turn
 
 OPTIONS: Final = "hitl"
@@ -47,13 +47,16 @@ async def put_question(turn: Turn, interrupt: Interrupt, tool_use: Mapping[str, 
     schema = options.get("response_schema")
     if schema is not None:
         _core.check_response_schema(schema)
+    checked = json.loads(_core.check_payload(to_jsonable_python(payload, fallback=repr), turn.max_payload))
     return await turn.ask(
         type_,
-        json.loads(_core.check_payload(to_jsonable_python(payload, fallback=repr), turn.max_payload)),
+        checked,
         message=options.get("description") or (reason if isinstance(reason, str) else interrupt.name),
         response_schema=schema,
         tool_call_id=None if tool_use is None else tool_use["toolUseId"],
         key=f"ask:{interrupt.id}",
         expires_in=seconds(f"the interrupt {interrupt.name!r}:", options.get("expires_in")),
         approvers=read_approvers(options.get("approvers")),
+        read=schema_reader(type_, checked, schema),
+        takes_past=True,
     )
