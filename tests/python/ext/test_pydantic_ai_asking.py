@@ -103,27 +103,6 @@ class Payment(BaseModel):
             raise ValueError("never thirteen")
 
 
-async def test_what_a_person_gave_is_read_as_the_models_arguments_are() -> None:
-    def make(effects: Effects) -> Any:
-        agent = Agent(says([("pay", {"cents": 5})], [("pay", {"cents": 6})]), name="payer")
-
-        @agent.tool_plain(requires_approval=True)
-        def pay(payment: Payment) -> str:
-            effects.append(payment.cents)
-            return f"paid {payment.cents}"
-
-        return agent
-
-    edits = {5: 13, 6: 8}
-    run, said = await proved(
-        make, lambda asked: {"type": "edit", "args": {"cents": edits[asked["payload"]["tool_args"]["cents"]]}}
-    )
-    assert run.effects == [8]
-    assert said[0][0] == "failed"
-    assert "that a person gave do not fit pay" in str(said[0][1])
-    assert said[1] == ["success", "paid 8"]
-
-
 def with_a_model_as_parameter(effects: Effects) -> Agent[Any, Any]:
     agent = payer_of_thrice()
 
@@ -176,25 +155,91 @@ THRICE = pytest.mark.parametrize(
 )
 
 
+def edit(cents: int) -> dict[str, Any]:
+    return {"type": "edit", "args": {"cents": cents}}
+
+
 @THRICE
-async def test_a_persons_mistakes_do_not_use_up_what_a_model_may_try(make: Any) -> None:
-    edits = {5: 13, 6: 13, 7: 8}
-    run, said = await proved(
-        make, lambda asked: {"type": "edit", "args": {"cents": edits[asked["payload"]["tool_args"]["cents"]]}}
+async def test_an_edit_that_only_types_or_validators_refuse_is_asked_for_again(make: Any) -> None:
+    """By itself the framework would tell the model, to which it is a try of its own, of which it has few."""
+    run, said = await proved(make, lambda asked: edit(8) if asked["message"] else edit(13))
+    assert (said, run.effects) == ([["success", "paid 8"]] * 3, [8, 8, 8])
+    assert [asked["payload"]["tool_args"]["cents"] for asked in run.requests] == [5, 5, 6, 6, 7, 7]
+    for asked in run.requests[1::2]:
+        assert asked["message"].startswith("The answer was refused: ")
+        assert asked["message"].endswith("never thirteen")
+
+
+@THRICE
+async def test_asked_again_a_person_may_decide_otherwise(make: Any) -> None:
+    again = {5: APPROVE, 6: {"type": "reject", "reason": "too much"}, 7: edit(8)}
+
+    def answer(asked: Any) -> Any:
+        return again[asked["payload"]["tool_args"]["cents"]] if asked["message"] else edit(13)
+
+    run, said = await proved(make, answer)
+    assert run.effects == [5, 8]
+    assert said == [["success", "paid 5"], ["denied", "User rejected pay: too much"], ["success", "paid 8"]]
+
+
+async def test_one_edit_is_asked_for_again_while_the_other_call_goes_on() -> None:
+    def make(effects: Effects) -> Any:
+        agent = Agent(says([("pay", {"cents": 5}), ("pay", {"cents": 6})]), name="payer")
+
+        @agent.tool_plain(
+            requires_approval=True, metadata={"hitl": {"description": "From the till.", "expires_in": 3600}}
+        )
+        def pay(payment: Payment) -> str:
+            effects.append(payment.cents)
+            return f"paid {payment.cents}"
+
+        return agent
+
+    def answer(asked: Any) -> Any:
+        is_wrong = asked["payload"]["tool_args"] == {"cents": 5} and asked["message"] == "From the till."
+        return edit(13) if is_wrong else APPROVE
+
+    run, said = await proved(make, answer)
+    assert said == [["success", "paid 5"], ["success", "paid 6"]]
+    assert sorted(run.effects) == [5, 6]
+    assert run.requests[2]["message"] == (
+        "The answer was refused: arguments: Value error, never thirteen From the till."
     )
-    assert run.effects == [8]
-    assert [outcome for outcome, _ in said] == ["failed", "failed", "success"]
-    assert all("that a person gave do not fit pay" in str(told) for _, told in said[:2])
 
 
+async def test_validators_see_a_persons_arguments_once() -> None:
+    """Also where one has put the call off, and the framework reads them by itself once more."""
+    seen: list[tuple[int, bool]] = []
+
+    def check(ctx: RunContext[None], cents: int) -> None:
+        seen.append((cents, ctx.tool_call_approved))
+        if not ctx.tool_call_approved:
+            raise ApprovalRequired
+
+    agent = Agent(says([("pay", {"cents": 5})]), name="payer")
+
+    @agent.tool_plain(args_validator=check)
+    def pay(cents: int) -> str:
+        return f"paid {cents}"
+
+    turn = LocalTurn(lambda asked: edit(8), agent="payer")
+    await turn.run(load(agent).run, ChatMessage.user_message(content="go"), [])
+    await turn.end()
+    assert seen == [(5, False), (8, True)]
+
+
+@pytest.mark.parametrize("outcome", ["failed", "retried"])
 @THRICE
-async def test_a_turn_whose_model_was_told_to_try_again_goes_on_so(make: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A version before this one told so of a person's mistake: its requests do not change when the turn goes on."""
+async def test_a_turn_whose_model_was_told_of_a_persons_mistake_goes_on_so(
+    make: Any, outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As versions before this one did, the first of which told it to try again: its requests do not change when the
+    turn goes on."""
     loaded, message = load(Timeless(make([]))), ChatMessage.user_message(content="go")
 
     def answer(asked: Any) -> Any:
         is_first = asked.get("payload", {}).get("tool_args") == {"cents": 5}  # of a recorded one nothing is known
-        return {"type": "edit", "args": {"cents": 13}} if is_first else APPROVE
+        return edit(13) if is_first else APPROVE
 
     async def came_of(journal: list[Any] | None) -> tuple[list[Any], list[Any]]:
         turn = LocalTurn(answer, agent=loaded.name, journal=journal)
@@ -203,16 +248,19 @@ async def test_a_turn_whose_model_was_told_to_try_again_goes_on_so(make: Any, mo
         return json.loads(reply.content or ""), turn.port.journal
 
     with monkeypatch.context() as before:
-        before.setattr(gate, "patched", _is_not_there)
+        before.setattr(gate, "_is_refused", _is_not_there)
+        if outcome == "retried":
+            before.setattr(gate, "patched", _is_not_there)
         said, journal = await came_of(None)
-    assert [outcome for outcome, _ in said] == ["retried", "success", "success"]
+    assert [outcome for outcome, _ in said] == [outcome, "success", "success"]
+    assert "never thirteen" in str(said[0][1])
     _, second, _ = (index for index, entry in enumerate(journal) if entry["entry"] == "ask")
     again, gone_on = await came_of(journal[: second + 1])
     assert again == said
     assert [entry.get("step") for entry in gone_on] == [entry.get("step") for entry in journal]
 
 
-async def _is_not_there(id: str) -> bool:
+async def _is_not_there(*_: str) -> bool:
     return False
 
 

@@ -7,6 +7,8 @@ The framework asks its capabilities one after the other, from the outermost on, 
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from pydantic_ai.capabilities import AbstractCapability, CapabilityOrdering
@@ -15,7 +17,7 @@ from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolDenied
 
 from hitl.ext.arguments import JudgedArguments
-from hitl.ext.pydantic_ai.gate import approved_calls, ask_about, denial, put_question, shown_unread
+from hitl.ext.pydantic_ai.gate import approved_calls, ask_until_read, denial, put_question, shown_unread
 
 
 class AskedFirst(AbstractCapability[Any]):
@@ -35,6 +37,11 @@ class AskedFirst(AbstractCapability[Any]):
 
 class GivenArguments(dict[str, Any]):
     """Arguments that a person gave in the place of the model's."""
+
+    def __init__(self, given: dict[str, Any], read: dict[str, Any] | None) -> None:
+        super().__init__(given)
+        self.read = read
+        """What the framework has made of them, where it has."""
 
 
 async def decided(ctx: RunContext[Any], requests: DeferredToolRequests) -> DeferredToolResults:
@@ -67,15 +74,33 @@ async def _approval(
 ) -> ToolApproved | ToolDenied | Any:
     if (refused := denial(metadata)) is not None:
         return ToolDenied(refused)
+    manager = ctx.tool_manager
+    tool = manager.tools[call.tool_name] if manager and manager.tools else None
     try:
-        tool = ctx.tool_manager.tools[call.tool_name] if ctx.tool_manager and ctx.tool_manager.tools else None
         shown = JudgedArguments(call.args_as_dict(), False) if tool is None else shown_unread(tool, call, ctx)
-        given = await ask_about(
-            ctx.tools[call.tool_name], shown.arguments, call.tool_call_id, True, metadata, is_run=shown.is_run
+        given = await ask_until_read(
+            ctx.tools[call.tool_name], shown, call.tool_call_id, True, metadata, partial(_read, ctx, call)
         )
     except ApprovalRequired as no:
         return ToolDenied(denial(no.metadata) or "")
-    if given is not None and given.responded:
-        return given.response
+    approval = given.approval
+    if approval is not None and approval.responded:
+        return approval.response
     approved_calls().add((ctx.run_id, call.tool_call_id))
-    return ToolApproved(override_args=GivenArguments(given.args) if given is not None and given.edited else None)
+    if approval is None or not approval.edited:
+        return ToolApproved()
+    return ToolApproved(override_args=GivenArguments(approval.args, given.read))
+
+
+async def _read(ctx: RunContext[Any], call: ToolCallPart, given: dict[str, Any]) -> dict[str, Any] | None:
+    """What the framework makes of a person's arguments; None where that is still to be seen. Raises ValidationError
+    and ModelRetry."""
+    if ctx.tool_manager is None or not ctx.tool_manager.tools:
+        return None
+    try:
+        validated = await ctx.tool_manager.validate_tool_call(
+            replace(call, args=given), approved=True, wrap_validation_errors=False
+        )
+    except ToolFailed:
+        return None  # which it tells the model, once it comes to that by itself
+    return validated.validated_args if validated.deferral is None else None

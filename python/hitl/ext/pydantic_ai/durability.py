@@ -208,6 +208,20 @@ class HitlDurability(BaseDurabilityCapability[Any]):
         parts = [part for part in response.parts if not isinstance(part, TextPart | FilePart)]
         return replace(node, model_response=replace(response, parts=parts))
 
+    async def wrap_tool_validate(
+        self,
+        ctx: RunContext[Any],
+        *,
+        call: ToolCallPart,
+        tool_def: ToolDefinition,
+        args: str | dict[str, Any],
+        handler: Callable[[str | dict[str, Any]], Awaitable[dict[str, Any]]],
+    ) -> dict[str, Any]:
+        """Let a person's arguments be what they were read as: validators saw them when they came, and see them once."""
+        if is_in_turn() and isinstance(call.args, GivenArguments) and call.args.read is not None:
+            return call.args.read
+        return await handler(args)
+
     async def wrap_tool_execute(
         self,
         ctx: RunContext[Any],

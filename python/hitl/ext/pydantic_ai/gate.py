@@ -8,8 +8,10 @@ told in its words: it is collected, and denied at once.
 from __future__ import annotations
 
 import contextvars
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from typing import Any, Final, cast
+from functools import partial
+from typing import Any, Final, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 from pydantic import ValidationError
@@ -28,7 +30,9 @@ from hitl.ext.gating import REFUSALS, ForeignCall, GateOptions, approve, check_o
 from hitl.ext.turns import check_rules_reach, is_in_turn
 from hitl.journal.iterators import with_lists
 from hitl.tools.names import as_shown
+from hitl.tools.schema import describe_errors
 from hitl.turn.interrupts import schema_reader, seconds
+from hitl.turn.reasking import REFUSED
 from hitl.turn.runtime import Turn, current_turn
 from hitl.turn.steps import patched
 
@@ -38,6 +42,9 @@ OPTIONS: Final = "hitl"
 _KIND: Final = "hitl.kind"
 _SOURCE: Final = "hitl.source"
 _DENIED: Final = "hitl.denied"
+
+_MOST_WORDS: Final = 1_000
+"""Characters that a question says of what is wrong with an edit: each item of a long list may be."""
 
 current_call: contextvars.ContextVar[ToolCallPart | None] = contextvars.ContextVar(
     "hitl_pydantic_ai_call", default=None
@@ -93,11 +100,11 @@ class GatedToolset(WrapperToolset[Any]):
         is_decided = ctx.tool_call_approved and (ctx.run_id, ctx.tool_call_id) in approved_calls()
         while True:
             if not is_decided:  # as is what the program has approved by itself: rules hold for that too
-                given = await self._approved(tool, tool_args, ctx, required, asked)
+                given, tool_args = await self._approved(tool, tool_args, ctx, required, asked)
                 if given is not None and given.responded:
                     return given.response
                 if given is not None and given.edited:
-                    tool_args, note = await _read(tool, given.args, ctx), edit_note(given.args)
+                    note = edit_note(given.args)
                     _rewrite(given.args, ctx)
                 if given is not None:
                     told = ctx.tool_call_metadata if ctx.tool_call_approved else asked
@@ -120,11 +127,16 @@ class GatedToolset(WrapperToolset[Any]):
         ctx: RunContext[Any],
         required: bool,
         said: dict[str, Any] | None,
-    ) -> Approval | None:
+    ) -> tuple[Approval | None, dict[str, Any]]:
+        """What is said of a call, and the arguments that it is to be made with."""
         if not required and not current_turn().may_have_rules:
-            return None
+            return None, arguments
         shown, call_id = _shown(tool, arguments, ctx), ctx.tool_call_id or tool.tool_def.name
-        return await ask_about(tool.tool_def, shown.arguments, call_id, required, said, is_run=shown.is_run)
+        read = partial(_read, tool, ctx=ctx)
+        given = await ask_until_read(tool.tool_def, shown, call_id, required, said, read)
+        if given.error is not None:
+            raise await refused_edit(tool.tool_def.name, given.error) from given.error
+        return given.approval, arguments if given.read is None else given.read
 
 
 class PastTheLoop(AbstractCapability[Any]):
@@ -164,18 +176,23 @@ async def ask_about(
     metadata: dict[str, Any] | None,
     *,
     is_run: bool = True,
+    refusal: str | None = None,
 ) -> Approval | None:
-    """Whether a call may be made; ``is_run``: as of a ``ForeignCall``. A no is an ``ApprovalRequired`` that is denied
-    once it is collected."""
+    """Whether a call may be made; ``is_run``: as of a ``ForeignCall``; ``refusal``: what was wrong with the arguments
+    that a person gave before. A no is an ``ApprovalRequired`` that is denied once it is collected."""
     own = {name: value for name, value in (tool.metadata or {}).items() if name not in (OPTIONS, _KIND, _SOURCE)}
     said = {name: value for name, value in (metadata or {}).items() if name != OPTIONS}
+    options = _options(tool, metadata)
+    if refusal is not None:
+        words = f"{REFUSED}{refusal[:_MOST_WORDS]}"
+        options["description"] = f"{words} {options['description']}" if options.get("description") else words
     call = ForeignCall(
         tool_name=tool.name,
         arguments=shown,
         call_id=call_id,
         args_schema=tool.parameters_json_schema,
         source=(tool.metadata or {}).get(_SOURCE),
-        options=cast(GateOptions, _options(tool, metadata)),
+        options=cast(GateOptions, options),
         metadata=_plain({**own, **said}) or None,
         is_run=is_run,
     )
@@ -183,6 +200,42 @@ async def ask_about(
         return await approve(current_turn(), call, required=required)
     except REFUSALS as no:
         raise ApprovalRequired(metadata={_DENIED: str(no)}) from no
+
+
+class Given(NamedTuple):
+    """What people and rules say about a call."""
+
+    approval: Approval | None
+    read: dict[str, Any] | None = None
+    """What the framework makes of the arguments that a person gave; None where nobody did, or it does not take them."""
+    error: ValidationError | ModelRetry | None = None
+    """Why it does not, where nobody is asked once more."""
+
+
+async def ask_until_read(
+    tool: ToolDefinition,
+    shown: JudgedArguments,
+    call_id: str,
+    required: bool,
+    metadata: dict[str, Any] | None,
+    read: Callable[[dict[str, Any]], Awaitable[dict[str, Any] | None]],
+) -> Given:
+    """As ``ask_about``. Arguments that a person gave, and that ``read`` does not take, are asked for again, with its
+    words: a schema, by which they were checked, says less than types and validators do."""
+    refusal: str | None = None
+    while True:
+        approval = await ask_about(
+            tool, shown.arguments, call_id, required, metadata, is_run=shown.is_run, refusal=refusal
+        )
+        if approval is None or not approval.edited:
+            return Given(approval)
+        try:
+            return Given(approval, await read(approval.args))
+        except (ValidationError, ModelRetry) as error:
+            if not await _is_refused(tool.name, call_id):
+                return Given(approval, error=error)
+            refusal = describe_errors(error) if isinstance(error, ValidationError) else error.message
+            required = True
 
 
 async def put_question(
@@ -280,22 +333,39 @@ def _validated(tool: ToolsetTool[Any], given: dict[str, Any], ctx: RunContext[An
         return None
 
 
-async def _read(tool: ToolsetTool[Any], given: dict[str, Any], ctx: RunContext[Any]) -> dict[str, Any]:
-    """A person's arguments, checked as the model's are."""
-    try:
-        made: dict[str, Any] = tool.args_validator.validate_python(given, context=ctx.validation_context)
-        arguments = with_lists(made)
-        if tool.args_validator_func is not None:
-            checked = tool.args_validator_func(replace(ctx, tool_call_approved=True), **arguments)
-            if checked is not None:
-                await checked
-    except (ValidationError, ModelRetry) as error:
-        raise await refused_edit(tool.tool_def.name, error) from error
+async def _read(tool: ToolsetTool[Any], given: dict[str, Any], *, ctx: RunContext[Any]) -> dict[str, Any]:
+    """A person's arguments, checked as the model's are. Raises ValidationError and ModelRetry."""
+    made: dict[str, Any] = tool.args_validator.validate_python(given, context=ctx.validation_context)
+    arguments = with_lists(made)
+    if tool.args_validator_func is not None:
+        checked = tool.args_validator_func(replace(ctx, tool_call_approved=True), **arguments)
+        if checked is not None:
+            await checked
     return arguments
 
 
+async def _is_refused(name: str, call_id: str) -> bool:
+    """Whether a person whose arguments do not fit is asked once more: not where the journal is of a version that told
+    the model instead, and goes on so."""
+
+    async def body() -> bool:
+        return True
+
+    refused: bool = await current_turn().run_step(
+        "policy",
+        f"{name}.refused_edit",
+        body,
+        key=f"refused edit:{call_id}",
+        past=False,
+        is_edit=True,
+        by_any_code=True,
+    )
+    return refused
+
+
 async def refused_edit(name: str, error: ValidationError | ModelRetry) -> ModelRetry | ToolFailed:
-    """What is raised where a person's arguments do not fit: it is no try of the model's, of which it has few.
+    """What is raised where a person's arguments do not fit, and nobody is asked once more: it is no try of the model's,
+    of which it has few.
 
     A turn whose model was told to try again, by a version that did so, goes on as it began.
     """
