@@ -131,15 +131,15 @@ class _NotAllowed(Exception):
 
 
 async def _is_withdrawn(turn: Turn, question: Question) -> bool:
-    """Whether a decision that the code does not allow any more is refused; not where the turn has gone on with it."""
+    """Whether a decision that the code does not allow any more is refused; not where the turn has gone on with it. What
+    is in the journal behind it may be of other calls: an answer to one of them, that came just after it."""
 
     async def body() -> bool:
         return True
 
-    call = question.tool_call_id or question.tool_name
-    withdrawn: bool = await turn.run_step(
-        "policy", f"{question.tool_name}.allowed_decisions", body, key=f"not allowed any more:{call}", past=False
-    )
+    name = f"{question.tool_name}.allowed_decisions"
+    key = f"not allowed any more:{question.tool_call_id or question.tool_name}"
+    withdrawn: bool = await turn.run_step("policy", name, body, key=key, past=False, is_edit=True, by_any_code=True)
     return withdrawn
 
 

@@ -11,6 +11,7 @@ import pytest
 import hitl
 from hitl import InvalidAnswer, ReActAgent, RunState, tool
 from hitl.testing import ScriptedChatClient
+from hitl.tools import asking
 from tests.python.runs.support import Files
 
 
@@ -123,13 +124,13 @@ class TestAnEditThatTheCodeDoesNotAllowAnyMore:
     """It was offered, and the person was told that it counts: it is never taken and dropped."""
 
     @staticmethod
-    def agent(ran: list[str], *allowed: Any) -> ReActAgent:
+    def agent(ran: list[str], *allowed: Any, texts: str = "ab") -> ReActAgent:
         @tool(requires_approval=True, allowed_decisions=allowed, approval_description="To the archive.")
         async def write(text: str) -> str:
             ran.append(text)
             return f"wrote {text}"
 
-        calls = [{"name": "write", "args": {"text": text}} for text in ("a", "b")]
+        calls = [{"name": "write", "args": {"text": text}} for text in texts]
         client = ScriptedChatClient([{"tool_calls": calls}, {"content": "done"}])
         return ReActAgent(client=client, model_name="scripted", tools=[write])
 
@@ -154,6 +155,23 @@ class TestAnEditThatTheCodeDoesNotAllowAnyMore:
         done = await hitl.run(tightened, again.state.approve(asked).approve(waits))
         assert (done.status, sorted(ran)) == ("idle", ["a", "b"])
 
+    async def test_is_asked_about_again_also_where_another_call_was_answered_after_it(self) -> None:
+        ran: list[str] = []
+        paused = await hitl.run(self.agent(ran, "approve", "edit"), "go")
+        assert paused.state is not None
+        first, second = paused.interrupts
+        text = paused.state.edit(first, {"text": "A"}).approve(second).to_string()
+
+        tightened = self.agent(ran, "approve")
+        again = await hitl.run(tightened, RunState.from_string(tightened, text))
+        assert (again.status, ran) == ("interrupted", ["b"])
+        [asked] = again.interrupts
+        assert asked.message == "To edit is not allowed any more: please decide again. To the archive."
+
+        assert again.state is not None
+        done = await hitl.run(tightened, again.state.approve(asked))
+        assert (done.status, ran) == ("idle", ["b", "a"])
+
     async def test_stands_where_the_turn_has_gone_on_with_it(self) -> None:
         ran: list[str] = []
         before = self.agent(ran, "approve", "edit")
@@ -167,6 +185,27 @@ class TestAnEditThatTheCodeDoesNotAllowAnyMore:
         tightened = self.agent(ran, "approve")
         done = await hitl.run(tightened, RunState.from_string(tightened, text))
         assert (done.status, ran) == ("idle", ["A", "b"])
+
+    async def test_stands_where_a_release_went_on_with_it_for_another_answer_came_after_it(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        async def takes_it(*_: Any) -> bool:
+            return False
+
+        ran: list[str] = []
+        paused = await hitl.run(self.agent(ran, "approve", "edit", texts="abc"), "go")
+        assert paused.state is not None
+        first, second, third = paused.interrupts
+        text = paused.state.edit(first, {"text": "A"}).approve(second).to_string()
+
+        tightened = self.agent(ran, "approve", texts="abc")
+        with monkeypatch.context() as before:
+            before.setattr(asking, "_is_withdrawn", takes_it)
+            later = await hitl.run(tightened, RunState.from_string(tightened, text))
+        assert (later.status, sorted(ran)) == ("interrupted", ["A", "b"])
+        assert later.state is not None
+        done = await hitl.run(tightened, later.state.approve(third))
+        assert (done.status, sorted(ran)) == ("idle", ["A", "b", "c"])
 
 
 async def test_asking_for_an_interrupt_that_is_none_says_so() -> None:
