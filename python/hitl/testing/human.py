@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from hitl.errors import HitlError
-from hitl.turn.reasking import REFUSED
+from hitl.turn.reasking import GUARDRAILS_CHANGED, REFUSED, TYPES_CHANGED
 
 if TYPE_CHECKING:
     from hitl.client.models import Interrupt
@@ -17,6 +17,10 @@ Subject = Literal["tool", "question", "type"]
 
 _TOOL_APPROVAL: Final = "tool_approval"
 _USER_INPUT: Final = "user_input"
+
+
+_Call = tuple[str | None, str | None, str | None]
+"""The session of a call, its tool and its id."""
 
 
 class _Named(Protocol):
@@ -102,6 +106,9 @@ class Human:
     seen: list[Interrupt] = field(default_factory=list)
     """Every interrupt that was answered, in order; `seen[0].tool_args` is what the first approval showed."""
 
+    _edits: dict[_Call, Rule] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """Which rule edited the arguments of each call last."""
+
     @property
     def unused(self) -> list[Rule]:
         """The rules that never answered anything."""
@@ -133,11 +140,15 @@ class Human:
         """Note that `given` was taken as the answer."""
         for rule in given.rules:
             rule.uses += 1
+            if rule.edits is not None:
+                self._edits[_call_of(given.interrupt)] = rule
         self.seen.append(given.interrupt)
 
     def prepare(self, interrupt: Interrupt) -> Prepared:
         """The answer to `interrupt`; raises `UnexpectedInterrupt` when no rule is for it. Uses nothing up."""
         if interrupt.type == _TOOL_APPROVAL and (rule := self._rule("tool", interrupt.tool_name)):
+            if rule is self._edits.get(_call_of(interrupt)):
+                _check_not_refused(rule, interrupt)
             return Prepared(interrupt, [rule], rule.answer_to(interrupt))
         if interrupt.type == _USER_INPUT:
             rules: dict[str, Rule | None] = {}
@@ -151,9 +162,8 @@ class Human:
             if found:
                 raise self._unexpected(interrupt, [text for text in rules if text not in found])
         if rule := self._rule("type", interrupt.type):
-            if rule.uses and (interrupt.message or "").startswith(REFUSED):
-                # Answering in the same way again would go on for ever.
-                raise UnexpectedInterrupt(f"{rule} is no answer that the agent takes: {interrupt.message}", interrupt)
+            if rule.uses:
+                _check_not_refused(rule, interrupt)
             return Prepared(interrupt, [rule], rule.value)
         raise self._unexpected(interrupt, [])
 
@@ -222,6 +232,19 @@ class Answer:
     def answer(self, value: Any) -> Human:
         """Answer with `value`; for a question a label, a list of labels (with multiSelect), or free text."""
         return _with(self.human, Rule(self.subject, self.name, value))
+
+
+def _call_of(interrupt: Interrupt) -> _Call:
+    return interrupt.session_id, interrupt.tool_name, interrupt.tool_call_id
+
+
+def _check_not_refused(rule: Rule, interrupt: Interrupt) -> None:
+    """Answering in the same way again would go on for ever."""
+    if (interrupt.message or "").startswith((REFUSED, GUARDRAILS_CHANGED, TYPES_CHANGED)):
+        said = f"{rule} is no answer that the agent takes: {interrupt.message}"
+        raise UnexpectedInterrupt(
+            f"{said}\n\nhint: a second rule answers what is asked then, {_hint(interrupt, [])}", interrupt
+        )
 
 
 def _with(human: Human, rule: Rule) -> Human:

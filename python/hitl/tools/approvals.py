@@ -29,16 +29,13 @@ from hitl.tools.read_back import is_same
 from hitl.tools.schema import Arguments, InvalidArguments
 from hitl.turn.permits import permit, permitted
 from hitl.turn.places import place_var
-from hitl.turn.reasking import REFUSED
+from hitl.turn.reasking import GUARDRAILS_CHANGED, REFUSED, TYPES_CHANGED
 from hitl.turn.resource_parts import NoSuchResource
 from hitl.turn.resources import Source
 from hitl.turn.runtime import Turn, agent_name, current_turn
 from hitl.turn.stopwatch import limit
 
 logger = logging.getLogger("hitl.approvals")
-
-_GUARDRAILS_CHANGED = "Guardrails changed the edited arguments; this is what would run."
-_TYPES_CHANGED = "The tool reads the edited arguments like this; this is what would run."
 
 # Characters that a question says of what is wrong with an edit: each item of a long list may be.
 _MOST_WORDS = 1_000
@@ -222,7 +219,7 @@ async def _ask_until_clear(
             break
         required, proposed = True, None
         description = await _describe(turn, tool, arguments, tool_call_id)
-        changed = _TYPES_CHANGED if is_given else _GUARDRAILS_CHANGED
+        changed = TYPES_CHANGED if is_given else GUARDRAILS_CHANGED
         message = changed if description is None else f"{changed} {description}"
     digest = _digest(arguments)
     was_shown = required or decision.get("by") == "person"

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 REFUSED: Final = "The answer was refused: "
 """How the message of a question begins that is asked again."""
 
+GUARDRAILS_CHANGED: Final = "Guardrails changed the edited arguments; this is what would run."
+TYPES_CHANGED: Final = "The tool reads the edited arguments like this; this is what would run."
+"""How the message of an approval begins that is asked again, since what was edited is not what would run."""
+
 Reader = Callable[[Any], Any]
 """Makes of an answer what the agent gets; ``InvalidAnswer`` for one that it does not take."""
 

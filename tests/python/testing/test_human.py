@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from hitl import tool
 from hitl.client.models import Interrupt
 from hitl.testing import Human, UnexpectedInterrupt
+from hitl.turn.reasking import GUARDRAILS_CHANGED, TYPES_CHANGED
 
 STRATEGY = {
     "question": "How would you like to organize the files?",
@@ -204,3 +206,18 @@ def test_an_answer_that_the_agent_refused_is_not_given_again(person: Human) -> N
         person.expects(again)
     person.on_type("color_picker").answer("#ff0000")
     assert person.answer(again) == "#ff0000"
+
+
+@pytest.mark.parametrize(
+    "said", ["The answer was refused: at: Input should be a valid date", GUARDRAILS_CHANGED, TYPES_CHANGED]
+)
+def test_an_edit_that_the_tool_did_not_take_as_it_was_is_not_given_again(person: Human, said: str) -> None:
+    first, second = (replace(approval("book", at="2026-01-05"), tool_call_id=call_id) for call_id in ("c1", "c2"))
+    person.on("book").edit(at="tomorrow")
+    assert person.answer(first) == person.answer(second)
+    with pytest.raises(UnexpectedInterrupt, match=f"answer that the agent takes: {said}") as raised:
+        person.expects(replace(first, message=said))
+    assert "hint: a second rule answers what is asked then, human.on('book').approve()" in str(raised.value)
+    person.on("book").edit(at="2026-01-06")
+    for asked in (first, second):  # what was refused of the one says nothing of the rule that answers both now
+        assert person.answer(replace(asked, message=said)) == {"type": "edit", "args": {"at": "2026-01-06"}}
