@@ -92,6 +92,8 @@ impl Process {
             let _ = started.send(Ok((Kill(Arc::clone(&child)), Output { stdout, stderr })));
             drop(command);
             wait_unreaped(pid);
+            // What it has started in its group: once it is reaped, the group's id may be another's.
+            kill(&child);
             let child = lock(&child).take();
             let status = child.and_then(|mut child| child.wait().ok());
             exited.send_replace(Some(
@@ -163,5 +165,32 @@ pub async fn ended(mut exit: watch::Receiver<Option<Exit>>) -> Exit {
     match exit.wait_for(Option::is_some).await {
         Ok(exit) => exit.unwrap_or_default(),
         Err(_) => Exit::default(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use std::process::Stdio;
+    use std::time::Duration;
+
+    use tokio::io::AsyncReadExt;
+    use tokio::net::unix::pipe;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_process_leaves_in_its_group_ends_with_it() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 120 & echo started"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (process, output) = Process::start(command).await.unwrap();
+        assert_eq!(ended(process.exit()).await.code, Some(0));
+        // Who is left has it open.
+        let mut stdout = pipe::Receiver::from_owned_fd(output.stdout.into()).unwrap();
+        let mut said = String::new();
+        let read = stdout.read_to_string(&mut said);
+        tokio::time::timeout(Duration::from_secs(60), read).await.expect("nobody is left").unwrap();
+        assert_eq!(said, "started\n");
     }
 }

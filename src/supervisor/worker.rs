@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::timeout;
 
 use super::channel::{Channel, FrameReader};
 use super::frames::{self, FromWorker, Hello, Log, PROTOCOL, Stream, ToWorker, Violation};
@@ -25,7 +26,7 @@ const MAX_UNHANDLED: usize = 2 * frames::MAX_FRAME;
 /// What a frame costs at least, however short.
 const FRAME_COST: usize = 1024;
 
-/// How long a worker may take to exit when it has been told to.
+/// How long a worker may take to exit when it has been told to, or has closed its channel.
 const EXIT_GRACE: Duration = Duration::from_secs(2);
 
 /// How long what a worker printed is read after its end: programs that it started may keep its output open.
@@ -176,7 +177,7 @@ impl Worker {
     pub fn finish(self: Arc<Self>) {
         self.channel.finish();
         tokio::spawn(async move {
-            if tokio::time::timeout(EXIT_GRACE, ended(self.exit.clone())).await.is_err() {
+            if timeout(EXIT_GRACE, self.ended()).await.is_err() {
                 self.kill();
             }
         });
@@ -266,9 +267,7 @@ impl Worker {
         let greeted = match no_longer_than(limit, reader.next()).await {
             None => Err(SupervisorStartError::TimedOut { agent: agent.to_owned(), limit }),
             Some(Err(violation)) => Err(SupervisorStartError::Protocol(violation.to_string())),
-            Some(Ok(None)) => {
-                Err(SupervisorStartError::Protocol(format!("it ended before hello: {}", self.ended().await)))
-            }
+            Some(Ok(None)) => Err(self.ended_before_hello(agent).await),
             Some(Ok(Some(body))) => match frames::parse(&body) {
                 Ok(FromWorker::Hello(hello)) if hello.protocol == PROTOCOL => Ok(hello),
                 Ok(FromWorker::Hello(hello)) => Err(SupervisorStartError::Protocol(format!(
@@ -287,6 +286,18 @@ impl Worker {
             Err(_) => self.kill(),
         }
         greeted
+    }
+
+    /// Why a worker whose channel has ended says no hello.
+    async fn ended_before_hello(&self, agent: &str) -> SupervisorStartError {
+        // It may have closed its channel alone, and a thread has no end.
+        let how = timeout(EXIT_GRACE, self.ended()).await.map(|exit| exit.to_string());
+        match (&self.body, how) {
+            // It imports the agent itself.
+            (Body::Started(_), Ok(how)) => SupervisorStartError::Ended { agent: agent.to_owned(), how },
+            (_, Ok(how)) => SupervisorStartError::Protocol(format!("it ended before hello: {how}")),
+            (_, Err(_)) => SupervisorStartError::Protocol("it closed its channel before hello".to_owned()),
+        }
     }
 
     /// Hands what the worker says to its turns until it is gone; then it is dead, and its turns know why.

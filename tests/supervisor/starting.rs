@@ -101,24 +101,50 @@ fn an_import_that_hangs_is_ended_in_time() {
     });
 }
 
-/// An agent that cannot be forked, since it has a thread, and that no worker can import.
-const FAILS_IN_WORKERS: &str = "\
-import sys, threading
+/// The beginning of an agent that cannot be forked, since it has a thread; what follows is what its workers do when they
+/// import it.
+const IN_WORKERS: &str = "\
+import os, sys, threading
 threading.Thread(target=threading.Event().wait, daemon=True).start()
-if 'hitl.worker.plain' in sys.orig_argv:
-    raise RuntimeError('not today')
 async def agent(message, state):
     return None, state
+if 'hitl.worker.plain' in sys.orig_argv:
 ";
+
+/// Settings for an agent whose workers do `what` when they import it.
+fn in_workers(what: &str) -> (tempfile::TempDir, SupervisorSettings) {
+    let directory = tempfile::tempdir().unwrap();
+    std::fs::write(directory.path().join("in_workers.py"), format!("{IN_WORKERS}    {what}\n")).unwrap();
+    let paths = vec![directory.path().to_owned()];
+    (directory, SupervisorSettings { paths, ..settings("in_workers:agent") })
+}
+
+#[tokio::test]
+async fn a_worker_that_ends_while_it_imports_the_agent_is_told_with_how() {
+    let (_directory, settings) = in_workers("os._exit(4)");
+    for isolation in [Isolation::Process, Isolation::tasks()] {
+        let error = failure(SupervisorSettings { isolation, ..settings.clone() }).await;
+        assert_eq!(error.to_string(), "importing in_workers:agent ended the worker process: exit code 4");
+        assert!(error.is_agents());
+    }
+}
+
+#[test]
+fn a_worker_that_only_closes_its_channel_is_ended() {
+    alone("with_workers::starting::a_worker_that_only_closes_its_channel_is_ended", async {
+        let (_directory, settings) = in_workers("os.closerange(3, 1000); threading.Event().wait()");
+        let error = failure(SupervisorSettings { start_timeout: Duration::ZERO, ..settings }).await;
+        assert!(error.to_string().ends_with("it closed its channel before hello"), "{error}");
+        assert_eq!(descendants(std::process::id()), [0; 0]);
+    });
+}
 
 #[test]
 fn a_start_that_no_worker_brings_about_is_not_tried_again() {
     alone("with_workers::starting::a_start_that_no_worker_brings_about_is_not_tried_again", async {
-        let directory = tempfile::tempdir().unwrap();
-        std::fs::write(directory.path().join("fails_in_workers.py"), FAILS_IN_WORKERS).unwrap();
+        let (_directory, settings) = in_workers("raise RuntimeError('not today')");
         for isolation in [Isolation::Process, Isolation::tasks()] {
-            let paths = vec![directory.path().to_owned()];
-            let error = failure(SupervisorSettings { paths, isolation, ..settings("fails_in_workers:agent") }).await;
+            let error = failure(SupervisorSettings { isolation, ..settings.clone() }).await;
             assert!(error.is_agents(), "{error}");
             // Whatever would start another worker is a task, also while it rests before it does.
             let tasks = tokio::runtime::Handle::current().metrics();

@@ -261,6 +261,18 @@ def test_an_agent_that_cannot_be_served_exits_with_3(tmp_path: Path, agent: str,
     assert not (tmp_path / "hitl.db").exists()
 
 
+@pytest.mark.parametrize("imported_by", ["hitl.worker.zygote", "hitl.worker.plain"])
+def test_an_agent_whose_import_ends_the_process_exits_with_3(tmp_path: Path, imported_by: str) -> None:
+    # With its thread it cannot be forked: each worker imports it.
+    thread = "import threading\nthreading.Thread(target=threading.Event().wait, daemon=True).start()\n"
+    dies = f"import os, sys\nif {imported_by!r} in sys.orig_argv:\n    os._exit(4)\n"
+    (tmp_path / "dies.py").write_text(thread + dies + AGENT)
+    finished = serve_to_the_end(tmp_path, "dies:agent", "--store", "hitl.db")
+    assert finished.returncode == 3
+    assert "error: importing dies:agent ended the worker process: exit code 4" in finished.stderr
+    assert not (tmp_path / "hitl.db").exists()
+
+
 def test_a_port_in_use_is_told_and_nothing_is_created(tmp_path: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
