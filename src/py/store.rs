@@ -159,6 +159,7 @@ fn order(reader: &dyn Reader, session: SessionId, turn: TurnId) -> Result<(TurnO
         journal,
         answered_by: BTreeMap::new(),
         sent_by: row.sent_by,
+        alone: false,
     };
     Ok((order, unreadable))
 }

@@ -9,6 +9,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 use super::{Config, IsolationName, ServerStartError};
 use crate::server::door;
+use crate::supervisor::settings::MOST_ALONE;
 
 /// What is open besides connections and workers, at most: the runtime and the listener, the zygote, the store (a writer,
 /// readers and a checkpoint, with a log each), files that are read again, tries of webhooks (64 at once, each with the
@@ -78,7 +79,7 @@ pub fn workers(config: &Config, in_process: bool) -> usize {
     match config.isolation {
         _ if in_process => 0,
         IsolationName::Process => kept.saturating_add(config.max_warm),
-        IsolationName::Task => kept.min(MOST_SHARED),
+        IsolationName::Task => kept.saturating_add(MOST_ALONE).min(MOST_SHARED),
     }
 }
 

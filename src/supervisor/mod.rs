@@ -252,9 +252,9 @@ impl Supervisor {
         }
     }
 
-    /// A worker for one turn.
-    async fn lease(self: &Arc<Self>) -> Result<Lease, LeaseError> {
-        let claim = self.pool.request()?;
+    /// A worker for one turn, which is to run alone where workers can be started.
+    async fn lease(self: &Arc<Self>, alone: bool) -> Result<Lease, LeaseError> {
+        let claim = self.pool.request(alone && self.spawner.is_some())?;
         if matches!(claim, LeaseRequest::Later(_)) {
             self.refill();
         }

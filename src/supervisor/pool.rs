@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, oneshot};
 
+use super::settings::MOST_ALONE;
 use super::worker::Worker;
 
 /// After so many failures in a row turns are not kept waiting for a worker.
@@ -44,6 +45,9 @@ struct State {
     /// Idle workers, or all shared ones that take turns.
     ready: VecDeque<Arc<Worker>>,
     waiting: VecDeque<oneshot::Sender<Lease>>,
+    /// Shared workers that have a turn alone each, and end after it.
+    alone: Vec<Arc<Worker>>,
+    waiting_alone: VecDeque<oneshot::Sender<Lease>>,
     /// Workers on their way.
     starting: usize,
     /// Every worker that has begun and has not ended.
@@ -53,6 +57,21 @@ struct State {
     /// How many were starting, ready and waiting each time the lock was taken: what others could have seen.
     #[cfg(test)]
     seen: Vec<[usize; 3]>,
+}
+
+impl State {
+    /// How many workers turns that run alone wait for.
+    fn wanted_alone(&self) -> usize {
+        self.waiting_alone.len().min(MOST_ALONE.saturating_sub(self.alone.len()))
+    }
+
+    fn place_alone(&self, worker: &Arc<Worker>) -> Option<usize> {
+        self.alone.iter().position(|other| Arc::ptr_eq(other, worker))
+    }
+}
+
+fn least_loaded<'a>(workers: impl IntoIterator<Item = &'a Arc<Worker>>) -> Option<Arc<Worker>> {
+    workers.into_iter().min_by_key(|worker| worker.load.load(Ordering::Relaxed)).cloned()
 }
 
 /// A turn's hold on a worker. Dropped unused, it gives the worker back; dropped after use, a single worker ends.
@@ -96,21 +115,28 @@ impl Pool {
         Arc::new(Self { state: Mutex::default(), kept: kept.max(1), shared, changed: Notify::new() })
     }
 
-    /// A worker, or a place in the queue for one; dropping the claim gives both up.
+    /// A worker, or a place in the queue for one; dropping the claim gives both up. Where workers are shared, a turn may run
+    /// `alone`.
     ///
     /// # Errors
     /// See [`LeaseError`].
-    pub fn request(self: &Arc<Self>) -> Result<LeaseRequest, LeaseError> {
+    pub fn request(self: &Arc<Self>, alone: bool) -> Result<LeaseRequest, LeaseError> {
+        let alone = alone && self.shared;
         let mut state = self.state();
         if let Some(refused) = state.refused {
             return Err(refused);
         }
-        if let Some(worker) = self.pick(&mut state) {
-            drop(state);
+        let picked = match alone {
+            true if state.alone.len() < MOST_ALONE => None,
+            true => least_loaded(&state.alone),
+            false => self.pick(&mut state),
+        };
+        if let Some(worker) = picked {
+            // Before another turn that leaves it ends it.
             return Ok(LeaseRequest::Now(self.lease(worker)));
         }
         let (sender, receiver) = oneshot::channel();
-        state.waiting.push_back(sender);
+        if alone { &mut state.waiting_alone } else { &mut state.waiting }.push_back(sender);
         Ok(LeaseRequest::Later(receiver))
     }
 
@@ -132,7 +158,7 @@ impl Pool {
         if !self.shared {
             return state.ready.pop_front();
         }
-        state.ready.iter().min_by_key(|worker| worker.load.load(Ordering::Relaxed)).cloned()
+        least_loaded(&state.ready)
     }
 
     fn lease(self: &Arc<Self>, worker: Arc<Worker>) -> Lease {
@@ -152,7 +178,9 @@ impl Pool {
             return 0;
         }
         state.waiting.retain(|waiting| !waiting.is_closed());
-        let wanted = if self.shared { self.kept } else { self.kept + state.waiting.len() };
+        state.waiting_alone.retain(|waiting| !waiting.is_closed());
+        let more = if self.shared { state.wanted_alone() } else { state.waiting.len() };
+        let wanted = self.kept + more;
         let missing = wanted.saturating_sub(state.ready.len() + state.starting);
         state.starting += missing;
         missing
@@ -178,20 +206,43 @@ impl Pool {
     /// A worker has said hello: it takes turns.
     pub fn ready(self: &Arc<Self>, worker: &Arc<Worker>) {
         if self.shared {
-            let waiting = {
-                // At once: in between it would be neither starting nor ready, and another one be started in its place.
-                let mut state = self.state();
-                state.starting -= 1;
-                state.ready.push_back(Arc::clone(worker));
-                std::mem::take(&mut state.waiting)
-            };
-            for waiting in waiting {
+            for (waiting, lease) in self.share(worker) {
                 // Should the turn have gone meanwhile, the lease goes back.
-                let _ = waiting.send(self.lease(Arc::clone(worker)));
+                let _ = waiting.send(lease);
             }
         } else {
             self.offer(Arc::clone(worker), 1);
         }
+    }
+
+    /// Finds the turns that a shared worker is for. At once: in between it would be neither starting nor ready, and another one
+    /// be started in its place.
+    fn share(self: &Arc<Self>, worker: &Arc<Worker>) -> Vec<(oneshot::Sender<Lease>, Lease)> {
+        let mut state = self.state();
+        state.starting -= 1;
+        let missed = state.ready.is_empty() && !state.waiting.is_empty();
+        if state.wanted_alone() > 0 && !missed {
+            state.alone.push(Arc::clone(worker));
+            // Once there are no more of them, who still waits is shared out.
+            let most = if state.alone.len() < MOST_ALONE { 1 } else { usize::MAX };
+            let mut leases = Vec::new();
+            while leases.len() < most
+                && let Some(waiting) = state.waiting_alone.pop_front()
+                && let Some(worker) = least_loaded(&state.alone)
+            {
+                leases.push((waiting, self.lease(worker)));
+            }
+            return leases;
+        }
+        if state.ready.len() >= self.kept {
+            // The turn that it was started for has gone meanwhile.
+            drop(state);
+            Arc::clone(worker).dismiss();
+            return Vec::new();
+        }
+        state.ready.push_back(Arc::clone(worker));
+        let waiting = std::mem::take(&mut state.waiting);
+        waiting.into_iter().map(|waiting| (waiting, self.lease(Arc::clone(worker)))).collect()
     }
 
     /// A worker was not started.
@@ -203,6 +254,7 @@ impl Pool {
         if state.failures >= HOPELESS {
             // Their turns fail; others may come and try again.
             state.waiting.clear();
+            state.waiting_alone.clear();
         }
     }
 
@@ -211,6 +263,7 @@ impl Pool {
         let mut state = self.state();
         let before = state.ready.len();
         state.ready.retain(|other| !Arc::ptr_eq(other, worker));
+        state.alone.retain(|other| !Arc::ptr_eq(other, worker));
         let was_ready = state.ready.len() < before;
         // A single worker that dies under its turn says nothing about the next one.
         if was_ready && worker.age() < YOUNG {
@@ -232,6 +285,7 @@ impl Pool {
         let mut state = self.state();
         state.refused = Some(why);
         state.waiting.clear();
+        state.waiting_alone.clear();
         self.changed.notify_waiters();
         state.ready.drain(..).collect()
     }
@@ -270,7 +324,13 @@ impl Pool {
 
     /// Gives no more turns to a worker.
     pub fn discard(&self, worker: &Arc<Worker>) {
-        self.state().ready.retain(|other| !Arc::ptr_eq(other, worker));
+        let mut state = self.state();
+        state.ready.retain(|other| !Arc::ptr_eq(other, worker));
+        if let Some(place) = state.place_alone(worker) {
+            state.alone.swap_remove(place);
+            // Nobody else ends it.
+            worker.retire();
+        }
     }
 
     fn give_back(self: &Arc<Self>, worker: Arc<Worker>, used: bool) {
@@ -278,12 +338,25 @@ impl Pool {
         if self.shared {
             if left == 0 && worker.is_retired() {
                 worker.kill();
+            } else if left == 0 && self.is_left(&worker) {
+                worker.dismiss();
             }
         } else if used {
             worker.finish();
         } else {
             self.offer(worker, 0);
         }
+    }
+
+    /// Whether the turns have left a worker that was for such as run alone. It gets no more then.
+    fn is_left(&self, worker: &Arc<Worker>) -> bool {
+        let mut state = self.state();
+        let Some(place) = state.place_alone(worker) else { return false };
+        let left = worker.load.load(Ordering::Relaxed) == 0;
+        if left {
+            state.alone.swap_remove(place);
+        }
+        left
     }
 
     /// Gives a single worker to the first turn that waits, else keeps it. `started` is how many are not starting any more.
@@ -294,7 +367,7 @@ impl Pool {
             let waiting = {
                 let mut state = self.state();
                 state.starting -= started.take().unwrap_or_default();
-                if state.refused.is_some() {
+                        if state.refused.is_some() {
                     lease.used = true;
                     None
                 } else if let Some(waiting) = state.waiting.pop_front() {

@@ -96,6 +96,10 @@ pub const STOP_GRACE: Duration = Duration::from_secs(2);
 /// See [`SupervisorSettings::worker_timeout`].
 pub const WORKER_TIMEOUT: Duration = Duration::from_secs(30);
 
+/// Shared workers that are started beside the others for turns that run alone. Once there are as many, such turns share those
+/// with each other: where memory is short, or each worker imports the agent, a process for every one is the next harm.
+pub const MOST_ALONE: usize = 8;
+
 /// Why there are no workers.
 #[derive(Debug, thiserror::Error)]
 pub enum SupervisorStartError {

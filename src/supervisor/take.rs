@@ -27,7 +27,7 @@ pub async fn take(supervisor: &Arc<Supervisor>, order: TurnOrder) -> Result<(Sea
             TakeError::Failed(Failure::new("turn_too_large", message))
         })?;
     loop {
-        let mut lease = supervisor.lease().await.map_err(|refused| {
+        let mut lease = supervisor.lease(order.alone).await.map_err(|refused| {
             TakeError::Lost(match refused {
                 LeaseError::NoWorker => Lost::Exited { message: Failure::worker_exited().message },
                 LeaseError::Stopping => Lost::Stopping,

@@ -176,6 +176,17 @@ impl Worker {
     /// Lets the process end by itself, and kills it when it does not.
     pub fn finish(self: Arc<Self>) {
         self.channel.finish();
+        self.await_exit();
+    }
+
+    /// The same of a shared worker that gets no turns any more: at the end of its channel it would close nothing while a
+    /// turn is just leaving.
+    pub fn dismiss(self: Arc<Self>) {
+        self.send(&ToWorker::Shutdown {});
+        self.await_exit();
+    }
+
+    fn await_exit(self: Arc<Self>) {
         tokio::spawn(async move {
             if timeout(EXIT_GRACE, self.ended()).await.is_err() {
                 self.kill();

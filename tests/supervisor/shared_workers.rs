@@ -6,7 +6,9 @@ use std::os::unix::net::UnixStream;
 use hitl::engine::ports::dispatch::Lost;
 use hitl::supervisor::Supervisor;
 
-use super::support::{Said, Turn, World, captured_log, settings, shared, until, within};
+use serde_json::json;
+
+use super::support::{Said, Turn, World, captured_log, exists, settings, shared, until, within};
 
 #[tokio::test]
 async fn turns_run_side_by_side_in_one_process() {
@@ -45,6 +47,36 @@ async fn a_dead_worker_fails_its_turns_and_is_replaced() {
     assert_eq!(asleep.outcome().await.unwrap_err().code, "worker_exited");
     assert_eq!(world.run("echo again").await.unwrap(), "again");
     world.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_turn_that_has_lost_a_worker_runs_beside_no_other() {
+    let world = World::tasks(1).await;
+    let mut neighbour = world.start("sleep");
+    neighbour.waits().await;
+    let shared = world.run("pid").await.unwrap();
+    let mut alone = world.start_alone("pid_and_ask");
+    let pid = alone.step().await;
+    let (interrupt, ..) = alone.asked().await;
+    let failure = world.start_alone("os_exit").outcome().await.unwrap_err();
+    assert_eq!(failure.code, "worker_exited");
+    assert_eq!(world.run("pid").await.unwrap(), shared);
+    assert!(neighbour.is_quiet());
+    world.answer(&alone, interrupt, json!("blue"));
+    assert_eq!(alone.outcome().await.unwrap(), format!("{pid} blue"));
+    assert_ne!(pid, shared);
+    until("the end of the worker that it had alone", || !exists(&pid)).await;
+    world.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_turn_that_has_lost_a_worker_runs_in_the_only_one_there_can_be() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let mut worker = in_process(theirs);
+    let world = World::over(within(Supervisor::in_process(ours, 16_384, 60.0)).await.unwrap());
+    assert_eq!(world.start_alone("step abc").outcome().await.unwrap(), "ABC");
+    world.shut_down().await;
+    worker.wait().unwrap();
 }
 
 #[tokio::test]
@@ -140,19 +172,23 @@ async fn a_worker_whose_loop_is_blocked_is_replaced_when_a_turn_is_stopped() {
     world.shut_down().await;
 }
 
-/// What a program that serves a live object does, with a process in the place of its thread.
-#[tokio::test]
-async fn a_supervisor_can_be_given_its_one_worker() {
-    let (ours, theirs) = UnixStream::pair().unwrap();
+/// What is at the other end where a program serves a live object, as a process in the place of its thread.
+fn in_process(channel: UnixStream) -> std::process::Child {
+    captured_log();
     let settings = settings("agents:agent");
-    let mut worker = std::process::Command::new(&settings.python)
+    std::process::Command::new(&settings.python)
         .args(["-m", "hitl.worker.plain", "pool", "agents:agent"])
         .args(&settings.paths)
         .envs(settings.environment)
-        .stdin(std::os::fd::OwnedFd::from(theirs))
+        .stdin(std::os::fd::OwnedFd::from(channel))
         .spawn()
-        .unwrap();
-    captured_log();
+        .unwrap()
+}
+
+#[tokio::test]
+async fn a_supervisor_can_be_given_its_one_worker() {
+    let (ours, theirs) = UnixStream::pair().unwrap();
+    let mut worker = in_process(theirs);
     let world = World::over(within(Supervisor::in_process(ours, 16_384, 60.0)).await.unwrap());
     assert_eq!(world.run("step abc").await.unwrap(), "ABC");
     assert_eq!(world.run("os_exit").await.unwrap_err().code, "worker_exited");

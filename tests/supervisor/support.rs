@@ -122,11 +122,20 @@ impl World {
 
     /// Starts a turn that has a journal already.
     pub fn start_order(&self, content: &str, state: Vec<ChatMessage>, journal: Vec<RecordedEntry>) -> Turn {
+        self.begin(content, state, journal, false)
+    }
+
+    fn begin(&self, content: &str, state: Vec<ChatMessage>, journal: Vec<RecordedEntry>, alone: bool) -> Turn {
         let (id, session) = (TurnId(Uuid::now_v7()), SessionId(Uuid::now_v7()));
         let heard = self.inbox.open(id, journal.clone());
         let turn = Turn { id, session, heard };
-        self.supervisor.start(order(&turn, 1, content, state, journal));
+        self.supervisor.start(TurnOrder { alone, ..order(&turn, 1, content, state, journal) });
         turn
+    }
+
+    /// Starts a turn that has lost a worker before.
+    pub fn start_alone(&self, content: &str) -> Turn {
+        self.begin(content, Vec::new(), vec![self.started("3.11")], true)
     }
 
     /// Starts a turn anew, as after a claim.
@@ -184,6 +193,7 @@ fn order(turn: &Turn, epoch: u64, content: &str, state: Vec<ChatMessage>, journa
         journal,
         answered_by: BTreeMap::new(),
         sent_by: None,
+        alone: false,
     }
 }
 

@@ -374,6 +374,7 @@ fn order(reader: &dyn Reader, turn: &Turn, epoch: u64, journal: Vec<RecordedEntr
         journal,
         answered_by,
         sent_by: turn.sent_by.clone(),
+        alone: turn.life.recoveries_if_claimed() > 0,
     })
 }
 

@@ -36,6 +36,9 @@ pub struct TurnOrder {
     /// The name of the key that sent the message, where there is one. Not in the journal: a run state holds the whole of
     /// that, and would carry names along or claim them.
     pub sent_by: Option<String>,
+    /// Whether it has lost a worker before: then it gets one beside no other turn, if there can be, so that another death
+    /// is its own doing and no neighbour's.
+    pub alone: bool,
 }
 
 /// Something a turn waits for has come.

@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
@@ -26,6 +27,12 @@ if TYPE_CHECKING:
     from tests.python.http.conftest import Serve, SharedServers
 
 DIED = "Worker process exited unexpectedly"
+ONE_PROCESSOR = (
+    sys.executable,
+    "-c",
+    "import os, sys; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))]); os.execvp(sys.argv[1], sys.argv[1:])",
+)
+"""Before a command: with one processor all tasks share one worker."""
 SECRETS = {
     "HITL_API_KEY": "key-5f0c41b2d3e9a7",
     "HITL_WEBHOOK_SECRET": "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw",
@@ -54,6 +61,26 @@ class TestCrashes:
         assert (session["status"], session["error"]) == ("error", DIED)
         for number in range(4):
             assert result(api.run(api.create(), "echo", number)) == number
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="processors are given to a process on Linux")
+    def test_with_tasks_a_turn_that_ends_its_worker_each_time_is_the_only_one_that_fails(
+        self, serve: Serve, gate: Gate
+    ) -> None:
+        api = serve(isolation="task", max_recoveries=1, prefix=ONE_PROCESSOR).api
+        neighbours = [api.create() for _ in range(3)]
+        for session_id in neighbours:
+            api.play(session_id, "hold", gate.port)
+        for _ in neighbours:
+            gate.wait_for_arrival()
+        assert api.run(api.create(), "crash", "os._exit")["error"] == DIED
+        for _ in neighbours:
+            gate.wait_until_gone()
+        for _ in neighbours:
+            gate.wait_for_arrival()
+        for _ in neighbours:
+            gate.release()
+        assert [result(api.wait(session_id)) for session_id in neighbours] == ["go"] * 3
+        assert result(api.run(api.create(), "echo", "alive")) == "alive"
 
     def test_sys_exit_is_an_error_of_the_turn(self, either_api: Api) -> None:
         session = either_api.run(either_api.create(), "crash", "SystemExit")
