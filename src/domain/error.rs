@@ -137,6 +137,9 @@ pub enum Error {
     /// The server runs no turns, and none that is alive does.
     #[error("No server that is alive runs the turns of this agent")]
     NoWorker,
+    /// No worker of this server could be started, several times in a row.
+    #[error("No worker can be started here; the server's log says why")]
+    WorkersFail,
     /// The server is stopping.
     #[error("Server is shutting down")]
     ShuttingDown,
@@ -320,6 +323,7 @@ impl Error {
             Self::OtherAgent(_) => "other_agent",
             Self::QueueFull => "queue_full",
             Self::NoWorker => "no_worker",
+            Self::WorkersFail => "workers_fail",
             Self::ShuttingDown => "shutting_down",
             Self::UnknownInterrupt(_) => "unknown_interrupt",
             Self::UnknownGrant(_) => "unknown_grant",

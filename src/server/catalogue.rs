@@ -266,6 +266,11 @@ causes! {
         "No server that is alive runs the turns of this agent",
         "Start one with workers on the same store, or try again once it is back; `hitl servers` lists those that are alive. \
          Answers are taken meanwhile.";
+    WORKERS_FAIL SERVICE_UNAVAILABLE retry 5 "workers_fail", "Workers cannot be started",
+        "No worker can be started here; the server's log says why",
+        "Only `/readyz` says so. Each of several starts in a row has failed: the agent's module or what it imports has changed, \
+         or memory or processes have run out. It is tried again; until one starts, turns of this server end with `worker_exited`, \
+         and answers are taken.";
     SHUTTING_DOWN SERVICE_UNAVAILABLE retry 5 "shutting_down", "Server is shutting down",
         "Server is shutting down",
         "Try again once the server is back.";
@@ -293,6 +298,7 @@ pub fn cause_of(error: &Error) -> &'static CatalogueEntry {
         Error::OtherAgent(_) => &OTHER_AGENT,
         Error::QueueFull => &QUEUE_FULL,
         Error::NoWorker => &NO_WORKER,
+        Error::WorkersFail => &WORKERS_FAIL,
         Error::ShuttingDown => &SHUTTING_DOWN,
         Error::UnknownInterrupt(_) => &UNKNOWN_INTERRUPT,
         Error::UnknownGrant(_) => &UNKNOWN_GRANT,

@@ -24,6 +24,7 @@ pub fn probes() -> OpenApiRouter<Arc<App>> {
 }
 
 problems!(Problems: SHUTTING_DOWN, STORE_UNAVAILABLE);
+problems!(ReadyProblems: WORKERS_FAIL, SHUTTING_DOWN, STORE_UNAVAILABLE);
 
 /// How the server is
 #[utoipa::path(get, path = "/health", tag = "server", operation_id = "health",
@@ -59,9 +60,10 @@ async fn healthz() -> Json<Alive> {
 
 /// Whether the server is ready
 ///
-/// Writes to the store, five times a second at the most; not ready once the server stops. Needs no key.
+/// Writes to the store, five times a second at the most; not ready while no worker can be started, and once the server
+/// stops. Needs no key.
 #[utoipa::path(get, path = "/readyz", tag = "server", operation_id = "readyz",
-    responses((status = 200, description = "It is.", body = Alive), Problems)
+    responses((status = 200, description = "It is.", body = Alive), ReadyProblems)
 )]
 async fn readyz(State(app): Shared) -> Result<Json<Alive>, ServerError> {
     if app.stopping.is_cancelled() {

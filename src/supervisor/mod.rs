@@ -444,6 +444,10 @@ impl Dispatch for Arc<Supervisor> {
     fn runtime(&self) -> Runtime {
         self.known.get()
     }
+
+    fn has_workers(&self) -> bool {
+        !self.pool.is_hopeless()
+    }
 }
 
 /// What `work` comes to within `limit`; as long as it takes where that is zero.

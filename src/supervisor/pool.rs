@@ -10,7 +10,7 @@ use tokio::sync::{Notify, oneshot};
 use super::settings::MOST_ALONE;
 use super::worker::Worker;
 
-/// After so many failures in a row turns are not kept waiting for a worker.
+/// After so many failures in a row turns are not kept waiting for a worker, and the server is not ready for more.
 const HOPELESS: u32 = 5;
 
 /// The first pause before another attempt, doubled by each failure.
@@ -53,6 +53,8 @@ struct State {
     /// Every worker that has begun and has not ended.
     alive: Vec<Arc<Worker>>,
     failures: u32,
+    /// How many starts have failed since a worker was ready.
+    failed_starts: u32,
     refused: Option<LeaseError>,
     /// How many were starting, ready and waiting each time the lock was taken: what others could have seen.
     #[cfg(test)]
@@ -194,6 +196,13 @@ impl Pool {
         }
     }
 
+    /// Whether turns get no worker, as far as was tried. While one is only replaced, they do.
+    pub fn is_hopeless(&self) -> bool {
+        let state = self.state();
+        let failing = state.failed_starts >= HOPELESS && state.ready.is_empty();
+        failing || state.refused == Some(LeaseError::NoWorker)
+    }
+
     /// A worker has begun.
     pub fn begun(&self, worker: &Arc<Worker>) {
         let mut state = self.state();
@@ -220,6 +229,7 @@ impl Pool {
     fn share(self: &Arc<Self>, worker: &Arc<Worker>) -> Vec<(oneshot::Sender<Lease>, Lease)> {
         let mut state = self.state();
         state.starting -= 1;
+        state.failed_starts = 0;
         let missed = state.ready.is_empty() && !state.waiting.is_empty();
         if state.wanted_alone() > 0 && !missed {
             state.alone.push(Arc::clone(worker));
@@ -250,6 +260,7 @@ impl Pool {
         let mut state = self.state();
         state.starting -= 1;
         state.failures += 1;
+        state.failed_starts += 1;
         self.changed.notify_waiters();
         if state.failures >= HOPELESS {
             // Their turns fail; others may come and try again.
@@ -367,7 +378,8 @@ impl Pool {
             let waiting = {
                 let mut state = self.state();
                 state.starting -= started.take().unwrap_or_default();
-                        if state.refused.is_some() {
+                state.failed_starts = 0;
+                if state.refused.is_some() {
                     lease.used = true;
                     None
                 } else if let Some(waiting) = state.waiting.pop_front() {

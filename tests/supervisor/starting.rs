@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use hitl::engine::ports::dispatch::Dispatch as _;
 use hitl::supervisor::Supervisor;
 use hitl::supervisor::settings::{Isolation, SupervisorSettings, SupervisorStartError};
 use tokio_util::sync::CancellationToken;
@@ -187,6 +188,39 @@ fn a_zygote_that_cannot_be_replaced_keeps_no_shutdown_waiting() {
         world.shut_down().await;
         until("its end", || !exists(&zygote.to_string())).await;
         assert_eq!(descendants(std::process::id()), [0; 0]);
+    });
+}
+
+/// An agent whose import fails as soon as there is a file `broken` beside it.
+const BREAKS_LATER: &str = "\
+import pathlib
+from hitl import ChatMessage
+if (pathlib.Path(__file__).parent / 'broken').exists():
+    raise RuntimeError('not today')
+async def agent(message, state):
+    return ChatMessage.assistant_message(content='done'), state
+";
+
+#[test]
+fn a_supervisor_knows_when_no_worker_can_be_started_and_when_one_can_again() {
+    alone("with_workers::starting::a_supervisor_knows_when_no_worker_can_be_started_and_when_one_can_again", async {
+        let directory = tempfile::tempdir().unwrap();
+        std::fs::write(directory.path().join("breaks_later.py"), BREAKS_LATER).unwrap();
+        let broken = directory.path().join("broken");
+        for isolation in [Isolation::Process, Isolation::tasks()] {
+            let paths = vec![directory.path().to_owned()];
+            let world = World::with(SupervisorSettings { paths, isolation, ..settings("breaks_later:agent") }).await;
+            assert_eq!(world.run("anything").await.unwrap(), "done");
+            assert!(world.supervisor.has_workers());
+            std::fs::write(&broken, "").unwrap();
+            signal("-KILL", &children(std::process::id())[0].to_string());
+            until("the last of several starts", || !world.supervisor.has_workers()).await;
+            assert_eq!(world.run("nothing").await.unwrap_err().code, "worker_exited");
+            std::fs::remove_file(&broken).unwrap();
+            until("another worker", || world.supervisor.has_workers()).await;
+            assert_eq!(world.run("anything").await.unwrap(), "done");
+            world.shut_down().await;
+        }
     });
 }
 

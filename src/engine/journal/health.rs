@@ -47,16 +47,17 @@ impl Engine {
         self.telling.figures(&self.health().await?, turns).await
     }
 
-    /// Writes to the store; `Ok` once that is durable.
+    /// Writes to the store; `Ok` once that is durable, and where turns that begin here get a worker.
     ///
     /// # Errors
-    /// The store's; [`Error::ShuttingDown`].
+    /// The store's; [`Error::WorkersFail`]; [`Error::ShuttingDown`].
     pub async fn check_ready(&self) -> Result<(), Error> {
         if self.is_stopping() {
             return Err(Error::ShuttingDown);
         }
         // A row of its own, with another time in it each time: what changes nothing is not written, and says nothing.
         let row = StoredReply { request_digest: String::new(), body: Value::Null, created_at: self.now() };
-        self.store.transact(About::Nothing, move |tx| tx.insert_reply("ready", "", &row)).await
+        self.store.transact(About::Nothing, move |tx| tx.insert_reply("ready", "", &row)).await?;
+        if self.placement.has_workers() { Ok(()) } else { Err(Error::WorkersFail) }
     }
 }

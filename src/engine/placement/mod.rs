@@ -97,6 +97,11 @@ impl Placement {
         Ok(dispatch.runtime())
     }
 
+    /// See [`Dispatch::has_workers`].
+    pub(super) fn has_workers(&self) -> bool {
+        self.dispatch.get().is_none_or(|dispatch| dispatch.has_workers())
+    }
+
     /// Tells the worker of a turn that nobody waits for any more to drop it.
     pub(super) fn drop_at_worker(&self, turn: TurnId) {
         if let Some(dispatch) = self.dispatch.get() {

@@ -123,6 +123,11 @@ pub trait Dispatch: Send + Sync + 'static {
 
     /// What a turn that is started now will run in.
     fn runtime(&self) -> Runtime;
+
+    /// Whether workers can be started, as far as was tried last: else a turn that is started now is lost.
+    fn has_workers(&self) -> bool {
+        true
+    }
 }
 
 /// Something a turn has to say that is stored, or decides what is.

@@ -35,6 +35,7 @@ fn every_domain_error() -> Vec<Error> {
         OtherAgent(text()),
         QueueFull,
         NoWorker,
+        WorkersFail,
         ShuttingDown,
         UnknownInterrupt(text()),
         UnknownGrant(text()),

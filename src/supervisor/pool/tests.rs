@@ -151,3 +151,41 @@ async fn who_waits_for_a_shared_worker_gets_one_before_who_is_to_run_alone() {
     assert!(has(&pool.wait(other).await.unwrap(), &first));
     assert_eq!(workers(&pool), (1, 0));
 }
+
+#[tokio::test]
+async fn a_pool_is_hopeless_while_starts_fail_in_a_row_and_nothing_is_ready() {
+    for shared in [true, false] {
+        let pool = Pool::new(1, shared);
+        let fail = |times: u32| {
+            for _ in 0..times {
+                assert_eq!(pool.claim_starts(), 1, "shared: {shared}");
+                pool.not_started();
+            }
+        };
+        fail(HOPELESS - 1);
+        assert!(!pool.is_hopeless(), "one more is tried");
+        fail(1);
+        assert!(pool.is_hopeless());
+        let one = worker(shared);
+        assert_eq!(pool.claim_starts(), 1);
+        pool.ready(&one);
+        assert!(!pool.is_hopeless());
+        // It is only replaced.
+        pool.gone(&one);
+        fail(HOPELESS - 1);
+        assert!(!pool.is_hopeless());
+    }
+}
+
+#[tokio::test]
+async fn a_pool_with_a_worker_that_takes_turns_is_not_hopeless_whatever_becomes_of_the_others() {
+    let (pool, kept) = with_one();
+    for _ in 0..HOPELESS {
+        let _turn = alone(&pool);
+        assert_eq!(pool.claim_starts(), 1);
+        pool.not_started();
+    }
+    assert!(!pool.is_hopeless());
+    pool.gone(&kept);
+    assert!(pool.is_hopeless());
+}

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.python.support.api import Api, ok
+from tests.python.http.test_warm import children
+from tests.python.support.api import Api, ok, problem
 from tests.python.support.gate import Gate
 from tests.python.support.waiting import eventually
 
@@ -40,6 +44,39 @@ def test_a_turn_that_waits_for_a_person_is_not_at_work(serve: Serve) -> None:
 def test_alive_and_ready(api: Api) -> None:
     assert api.get("/healthz").status_code == 200
     assert api.get("/readyz").status_code == 200
+
+
+FAILS_LATER = """
+from pathlib import Path
+from hitl import ChatMessage
+
+if Path("broken").exists():
+    raise RuntimeError("not today")
+
+async def agent(message, state):
+    return ChatMessage.assistant_message(content="done"), state
+"""
+
+
+def test_a_server_that_cannot_start_workers_is_not_ready_until_it_can(
+    serve: Serve, tmp_path: Path, isolation: str
+) -> None:
+    (tmp_path / "fails_later.py").write_text(FAILS_LATER)
+    broken = tmp_path / "broken"
+    server = serve("fails_later:agent", directory=tmp_path, isolation=isolation)
+    api = server.api
+    assert ok(api.get("/readyz")) == {"status": "ok"}
+    broken.touch()
+    (zygote,) = children(server.pid)
+    os.kill(zygote, signal.SIGKILL)
+    eventually(lambda: api.get("/readyz").status_code, 503)
+    assert problem(api.get("/readyz"), 503)["code"] == "workers_fail"
+    assert api.get("/healthz").status_code == 200
+    broken.unlink()
+    eventually(lambda: api.get("/readyz").status_code, 200)
+    session_id = api.create()
+    api.send(session_id, "hello")
+    assert api.wait(session_id)["status"] == "idle"
 
 
 def test_metrics_are_prometheus_text(api: Api) -> None:
