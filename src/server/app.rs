@@ -176,8 +176,8 @@ impl App {
         if is_search { self.searching.take(asking).await.map(Some).map_err(closed) } else { Ok(None) }
     }
 
-    /// Whether the store takes writes, and there are workers. Anybody may ask, and each look is a durable write: whoever asks meanwhile, or soon
-    /// after, is told what it came to.
+    /// Whether the store takes writes, and there are workers. Anybody may ask, and each look is a durable write: whoever asks
+    /// meanwhile, or soon after, is told what it came to.
     ///
     /// # Errors
     /// Those of [`Engine::check_ready`].

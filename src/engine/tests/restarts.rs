@@ -131,7 +131,7 @@ async fn a_turn_under_which_server_after_server_is_killed_is_suspended(fixture: 
     // The first may only have let it wait for a slot.
     for killed in 0..3 {
         world = world.crash().await;
-        world.order().await;
+        assert_eq!(world.order().await.alone, killed > 0);
         assert_eq!(world.turn(first.turn).await.life.recoveries, killed);
     }
     let world = world.crash().await;
