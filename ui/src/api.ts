@@ -71,13 +71,15 @@ interface Sending {
   keepalive?: boolean;
   /** Under the same one the same is done once. */
   key?: string;
+  /** Whether it is no news that the server asks who we are. */
+  quiet?: boolean;
 }
 
 /** Milliseconds for a request and its reply, and bytes of it that get through in each on the slowest of lines. */
 const LONGEST = 60_000;
 const SLOWEST = 10;
 
-async function request(method: string, path: string, body?: Json, { keepalive = false, key }: Sending = {}): Promise<{ value: Json; headers: Headers }> {
+async function request(method: string, path: string, body?: Json, { keepalive = false, key, quiet = false }: Sending = {}): Promise<{ value: Json; headers: Headers }> {
   let response: Response;
   let text: string;
   const sent = body === undefined ? undefined : write(body);
@@ -103,7 +105,7 @@ async function request(method: string, path: string, body?: Json, { keepalive = 
   }
   if (response.ok) return { value, headers: response.headers };
   const problem = (value ?? {}) as JsonObject;
-  if (response.status === 401 && path !== "/sign-in") onUnauthorized();
+  if (response.status === 401 && path !== "/sign-in" && !quiet) onUnauthorized();
   throw new Problem(response.status, String(problem["code"] ?? "error"), String(problem["detail"] ?? response.statusText), problem, wait);
 }
 
@@ -136,6 +138,11 @@ export const api = {
     return new Set(named.flat());
   },
   me: () => get<Me>("/me"),
+  /** Whether anybody is, as far as the server can say; who asks so goes on as before where nobody is. */
+  isSignedIn: () => request("GET", "/me", undefined, { quiet: true }).then(() => true, (error: unknown) => {
+    if (error instanceof Problem) return false;
+    throw error;
+  }),
   signIn: (key: string) => request("POST", "/sign-in", { key }),
   signOut: () => request("POST", "/sign-out"),
   interrupts: (query: Query) => page<Interrupt>(withQuery("/interrupts", query)),

@@ -134,6 +134,24 @@ export async function begin(): Promise<void> {
   listen();
 }
 
+let isLooking = false;
+
+/** Who signs in on one page of a browser is signed in on all of them: the form goes once somebody comes back to it. */
+export function beginWhenSignedInElsewhere(): void {
+  const look = async (): Promise<void> => {
+    if (isLooking || !store.get().needsKey || document.visibilityState === "hidden") return;
+    isLooking = true;
+    try {
+      // Or here, meanwhile.
+      if ((await api.isSignedIn()) && store.get().needsKey) await begin();
+    } finally {
+      isLooking = false;
+    }
+  };
+  addEventListener("focus", () => void look());
+  document.addEventListener("visibilitychange", () => void look());
+}
+
 function listen(): void {
   source?.close();
   clearTimeout(retry);

@@ -8,7 +8,7 @@ import { Inbox } from "./inbox";
 import { flush, sendBeforeLeaving, undo } from "./inbox/deciding";
 import { idsOf } from "./inbox/lists";
 import { listenToKeys, useKeys } from "./keys";
-import { begin, hangUp, listenWhileSeen } from "./live";
+import { begin, beginWhenSignedInElsewhere, hangUp, listenWhileSeen } from "./live";
 import { go, useRoute } from "./router";
 import { Sessions } from "./sessions";
 import { Help } from "./shell/help";
@@ -89,6 +89,7 @@ whenUnauthorized(() => {
 });
 listenToKeys();
 listenWhileSeen();
+beginWhenSignedInElsewhere();
 sendBeforeLeaving();
 const root = document.getElementById("app");
 if (root !== null) render(<Page />, root);

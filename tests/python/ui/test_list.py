@@ -89,6 +89,55 @@ def test_the_space_before_a_pause_is_no_part_of_a_search_and_stays(open_inbox: O
     expect(search).to_have_value("late x")
 
 
+GOES_ON = """() => {
+  const field = document.getElementById("search"), ask = fetch;
+  window.fetch = (...args) => {
+    if (!String(args[0]).includes("?q=late&")) return ask(...args);
+    const { port1, port2 } = new MessageChannel();
+    port1.onmessage = ({ data: letter }) => {
+      field.value += letter;
+      field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+    };
+    for (const letter of "st") port2.postMessage(letter);
+    return ask(...args);
+  };
+}"""
+"""Two letters come with the search for `late`, before the page is painted: as tasks, which no hand does for sure."""
+
+
+def test_letters_that_come_while_a_search_begins_stay(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    inbox.asked(REFUND)
+    expect(inbox.rows).to_have_count(1)
+    inbox.page.evaluate(GOES_ON)
+    search = inbox.page.get_by_label("Search requests")
+    search.fill("late")
+    expect(inbox.rows).to_have_count(0)
+    expect(search).to_have_value("latest")
+
+
+CLEARED = """async () => {
+  const field = document.getElementById("search");
+  field.value += "r";
+  field.dispatchEvent(new InputEvent("input", { bubbles: true }));
+  [...document.querySelectorAll(".filters button")].find((button) => button.textContent === "Clear").click();
+  await new Promise((resolve) => setTimeout(resolve, 250));
+}"""
+"""A letter, and "Clear" right after it, until the letter would have been searched for: timers end in their order."""
+
+
+def test_what_is_cleared_is_not_searched_for(open_inbox: Open) -> None:
+    inbox = open_inbox()
+    inbox.asked(REFUND)
+    inbox.click("Filter")
+    search = inbox.page.get_by_label("Search requests")
+    search.fill("lat")
+    expect(inbox.page.get_by_role("button", name="Clear")).to_be_visible()
+    inbox.page.evaluate(CLEARED)
+    expect(search).to_have_value("")
+    expect(inbox.page.get_by_role("button", name="Clear")).to_have_count(0)
+
+
 def test_what_comes_above_moves_no_row_that_is_in_sight(open_inbox: Open) -> None:
     inbox = open_inbox()
     inbox.asked(*(call("refund", order=order, cents=order, reason="one of many") for order in range(40)))

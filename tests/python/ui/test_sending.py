@@ -103,11 +103,21 @@ def test_an_answer_waits_for_a_server_that_starts_again(open_inbox: Open) -> Non
     inbox = open_inbox(expected=("503", "ERR_FAILED"))
     _, [asked] = inbox.asked(REFUND)
     inbox.show("refund")
-    refusals = [away, lambda route: route.abort("failed")]
-    inbox.page.route("**/resume", lambda route: refusals.pop()(route) if refusals else route.continue_())
+    refused: list[Route] = []
+
+    def refuse(route: Route) -> None:
+        refused.append(route)
+        if len(refused) == 1:
+            route.abort("failed")
+        else:
+            away(route)
+
+    inbox.page.route("**/resume", refuse)
     inbox.click("Approve", inbox.answer)
     inbox.click("Send now", inbox.undo)
+    inbox.until(lambda: len(refused) >= 2)
     expect(inbox.undo).to_contain_text("The server does not take it up; trying again…")
+    inbox.page.unroute("**/resume", refuse)
     expect(inbox.undo).to_have_count(0)
     assert inbox.resolved(asked["interrupt_id"]) == {"approved": True}
     expect(inbox.page.locator(".toast.bad")).to_have_count(0)
@@ -188,6 +198,27 @@ def test_who_closes_a_page_whose_answer_has_to_be_sent_again_is_asked_to_wait(op
         inbox.page.evaluate("() => void setTimeout(() => location.assign('about:blank'))")
     assert asked_to_stay.value.type == "beforeunload"
     inbox.page.unroute("**/resume", away)
+    expect(inbox.undo).to_have_count(0)
+    assert inbox.resolved(asked["interrupt_id"]) == {"approved": True}
+
+
+def test_and_so_is_who_closes_it_while_the_answer_is_on_its_way_again(open_inbox: Open) -> None:
+    inbox = open_inbox(expected=("503", "dialog: beforeunload"))
+    _, [asked] = inbox.asked(REFUND)
+    inbox.show("refund")
+    held = hold_back(inbox)
+    inbox.click("Approve", inbox.answer)
+    inbox.click("Send now", inbox.undo)
+    inbox.until(lambda: held)
+    away(held.pop())
+    # The server may refuse this one too.
+    inbox.until(lambda: held)
+    expect(inbox.undo).to_contain_text("trying again…")
+    expect(inbox.undo.get_by_role("button", name="Stop")).to_be_visible()
+    with inbox.page.expect_event("dialog") as asked_to_stay:
+        inbox.page.evaluate("() => void setTimeout(() => location.assign('about:blank'))")
+    assert asked_to_stay.value.type == "beforeunload"
+    held.pop().continue_()
     expect(inbox.undo).to_have_count(0)
     assert inbox.resolved(asked["interrupt_id"]) == {"approved": True}
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.python.support.api import Api
 from tests.python.support.served import Served
@@ -67,19 +68,73 @@ def test_a_cookie_outlives_the_page_and_ends_with_sign_out(enter: Enter, make_ke
     expect(inbox.page.get_by_label("Key", exact=True)).to_be_visible()
 
 
+def sign_out_elsewhere(inbox: Inbox) -> Page:
+    """On another page of the browser, which asks for a key then."""
+    other = inbox.page.context.new_page()
+    other.goto(inbox.page.url)
+    other.get_by_role("button", name="Sign out").click()
+    expect(other.get_by_label("Key", exact=True)).to_be_visible()
+    return other
+
+
+def sign_in(page: Page, key: str) -> None:
+    page.get_by_label("Key", exact=True).fill(key)
+    page.get_by_role("button", name="Sign in").click()
+    expect(page.locator(".connection.live")).to_be_attached()
+
+
+@contextmanager
+def unheard(inbox: Inbox) -> Iterator[None]:
+    """A stream that ends meanwhile is opened again afterwards, and not while nobody is signed in."""
+    held: list[Route] = []
+    holds = True
+    inbox.page.route("**/events", lambda route: held.append(route) if holds else route.continue_())
+    yield
+    holds = False
+    for route in held:
+        route.continue_()
+
+
+def sign_in_elsewhere(inbox: Inbox, key: str) -> None:
+    """In the place of who is signed in, so fast that this page does not ask for a key."""
+    with unheard(inbox):
+        sign_in(sign_out_elsewhere(inbox), key)
+
+
 def test_a_page_knows_who_signed_in_on_another_page_of_the_browser(enter: Enter, make_key: MakeKey) -> None:
     inbox = enter(make_key("ada", "read", "answer")["key"])
     expect(inbox.page.locator("header")).to_contain_text("ada")
-    inbox.page.context.set_offline(True)
-    other = inbox.page.context.new_page()
-    inbox.page.context.set_offline(False)
-    other.goto(inbox.page.url)
-    other.get_by_role("button", name="Sign out").click()
-    other.get_by_label("Key", exact=True).fill(make_key("bob", "read", "answer")["key"])
-    other.get_by_role("button", name="Sign in").click()
-    expect(other.locator("header")).to_contain_text("bob")
+    sign_in_elsewhere(inbox, make_key("bob", "read", "answer")["key"])
     # Its own stream ended with ada's sign-in, and the next one is bob's.
     expect(inbox.page.locator("header")).to_contain_text("bob")
+
+
+COMES_BACK = {
+    "to the window": "() => void dispatchEvent(new Event('focus'))",
+    "to the tab": "() => void document.dispatchEvent(new Event('visibilitychange'))",
+}
+"""What a page hears that somebody comes back to."""
+
+
+@pytest.mark.parametrize("comes_back", COMES_BACK.values(), ids=COMES_BACK)
+def test_who_comes_back_to_a_page_that_asks_for_a_key_is_not_asked_if_they_signed_in_elsewhere(
+    enter: Enter, make_key: MakeKey, comes_back: str
+) -> None:
+    inbox = enter(make_key("ada", "read", "answer")["key"])
+    inbox.asked(REFUND)
+    other = sign_out_elsewhere(inbox)
+    key = inbox.page.get_by_label("Key", exact=True)
+    # As long as nobody has, what is typed stays.
+    key.fill("half of a key")
+    with inbox.page.expect_response("**/me") as refused:
+        inbox.page.evaluate(comes_back)
+    assert refused.value.status == 401
+    sign_in(other, make_key("bob", "read", "answer")["key"])
+    expect(key).to_have_value("half of a key")
+    inbox.page.evaluate(comes_back)
+    expect(inbox.page.locator("header.top")).to_contain_text("bob")
+    inbox.is_live()
+    expect(inbox.row("refund")).to_be_visible()
 
 
 def test_servers_on_one_machine_do_not_sign_each_other_out(enter: Enter, make_key: MakeKey) -> None:
@@ -169,16 +224,6 @@ def test_a_message_outlives_the_key_of_who_writes_it_and_is_nobody_elses(
     expect(message).to_have_value(kept)
 
 
-def sign_in_elsewhere(inbox: Inbox, key: str) -> None:
-    """On another page of the browser, in the place of who is signed in."""
-    other = inbox.page.context.new_page()
-    other.goto(inbox.page.url)
-    other.get_by_role("button", name="Sign out").click()
-    other.get_by_label("Key", exact=True).fill(key)
-    other.get_by_role("button", name="Sign in").click()
-    expect(other.locator(".connection.live")).to_be_attached()
-
-
 def test_an_answer_of_one_person_is_not_sent_as_another_s(enter: Enter, make_key: MakeKey) -> None:
     inbox = enter(make_key("ada", "read", "answer")["key"])
     _, [asked] = inbox.asked(REFUND)
@@ -232,6 +277,30 @@ def test_an_answer_that_is_held_outlives_the_key_of_who_gave_it(enter: Enter, ma
     inbox.click("Sign in")
     inbox.until(lambda: not pending(api, asked["interrupt_id"]))
     assert inbox.said(session_id).startswith("refunded")
+    assert inbox.api.interrupt(asked["interrupt_id"])["resolved_by"] == "ada"
+
+
+def test_who_closes_a_page_that_asks_for_a_key_while_it_sends_is_asked_to_wait(
+    enter: Enter, make_key: MakeKey, api: Api
+) -> None:
+    key = make_key("ada", "read", "answer")
+    inbox = enter(key["key"], "dialog: beforeunload")
+    _, [asked] = inbox.asked(REFUND)
+    inbox.show("refund")
+    held: list[Route] = []
+    inbox.page.route("**/resume", lambda route: held.append(route), times=1)
+    inbox.click("Approve", inbox.answer)
+    inbox.click("Send now", inbox.undo)
+    inbox.until(lambda: held)
+    assert api.http.delete(f"/keys/{key['key_id']}").status_code == 204
+    expect(inbox.page.get_by_label("Key", exact=True)).to_be_visible()
+    with inbox.page.expect_response("**/resume"):
+        held.pop().continue_()
+    with inbox.page.expect_event("dialog") as asked_to_stay:
+        inbox.page.evaluate("() => void setTimeout(() => location.assign('about:blank'))")
+    assert asked_to_stay.value.type == "beforeunload"
+    sign_in(inbox.page, make_key("ada", "read", "answer")["key"])
+    inbox.until(lambda: not pending(api, asked["interrupt_id"]))
     assert inbox.api.interrupt(asked["interrupt_id"])["resolved_by"] == "ada"
 
 

@@ -35,7 +35,7 @@ interface Waiting extends Holding {
   begun: Promise<boolean | Problem>[];
   /** The sending, and whether all of it was taken; what was begun cannot be taken back. */
   sending: Promise<boolean> | null;
-  /** How many of them wait to be sent again. */
+  /** How many of them the server did not take up, and are sent again until it says something to them. */
   trying: number;
   isStopped: boolean;
 }
@@ -56,7 +56,7 @@ export function hold(answers: Answer[], label: string, { detail = null, draft }:
   const group: Waiting = { answers, label, draft, timer: 0, until: Date.now() + UNDO_SECONDS * 1000, queue: [], begun: [], sending: null, trying: 0, isStopped: false };
   waiting.set(key, group);
   show(key, ids, { ids, label, detail, until: 0, sending: false, isTrying: false });
-  wait(key, group);
+  wait(key, group, UNDO_SECONDS * 1000);
   store.set((state) => ({
     problems: store.changed(state.problems, ids.map((id) => [id, undefined] as const)),
     selected: new Set([...state.selected].filter((id) => !ids.includes(id))),
@@ -66,9 +66,9 @@ export function hold(answers: Answer[], label: string, { detail = null, draft }:
 }
 
 /** Without an end as long as nobody knows whose answers would be sent. */
-function wait(key: string, group: Waiting): void {
+function wait(key: string, group: Waiting, milliseconds = Math.max(0, group.until - Date.now())): void {
   clearTimeout(group.timer);
-  if (!isPaused) group.timer = window.setTimeout(() => void sendNow(key), Math.max(0, group.until - Date.now()));
+  if (!isPaused) group.timer = window.setTimeout(() => void sendNow(key), milliseconds);
   change(key, { until: isPaused ? Infinity : group.until });
 }
 
@@ -196,27 +196,33 @@ const PATIENCE = 30;
 /** Sends it until the server says something to it: the same answer again is taken once. */
 async function send(key: string, group: Waiting, answer: Answer): Promise<boolean | Problem> {
   let waited = 0;
-  for (let pause = 1; ; ) {
-    const reply = await sendOnce(answer);
-    if (!(reply instanceof Problem)) return reply;
-    if (reply.status === 401 && isPaused) {
-      await whenKnown(group);
-    } else if (reply.isPassing) {
-      const seconds = Math.min(Math.max(1, reply.retryAfter ?? pause), PATIENCE - waited);
-      if (seconds <= 0) {
-        // Nor would the others fare better.
-        group.isStopped = true;
-        group.queue.splice(0);
-        return reply;
-      }
-      change(key, { isTrying: ++group.trying > 0 });
-      await sleep(seconds, group);
-      await whenKnown(group);
-      change(key, { isTrying: --group.trying > 0 });
-      waited += seconds;
-      pause *= 2;
-    } else return reply;
-    if (group.isStopped) return reply;
+  let isTrying = false;
+  try {
+    for (let pause = 1; ; ) {
+      const reply = await sendOnce(answer);
+      if (!(reply instanceof Problem)) return reply;
+      if (reply.status === 401 && isPaused) {
+        await whenKnown(group);
+      } else if (reply.isPassing) {
+        const seconds = Math.min(Math.max(1, reply.retryAfter ?? pause), PATIENCE - waited);
+        if (seconds <= 0) {
+          // Nor would the others fare better.
+          group.isStopped = true;
+          group.queue.splice(0);
+          return reply;
+        }
+        // Until there is an answer to it: on its way once more it may be refused once more, which a page that is gone cannot hear.
+        if (!isTrying) change(key, { isTrying: ++group.trying > 0 });
+        isTrying = true;
+        await sleep(seconds, group);
+        await whenKnown(group);
+        waited += seconds;
+        pause *= 2;
+      } else return reply;
+      if (group.isStopped) return reply;
+    }
+  } finally {
+    if (isTrying) change(key, { isTrying: --group.trying > 0 });
   }
 }
 
@@ -287,7 +293,8 @@ export function sendBeforeLeaving(): void {
   addEventListener("beforeunload", (event) => {
     const rest = [...waiting.values()].flatMap((group) => (group.sending === null ? group.answers : group.queue));
     const isTrying = [...waiting.values()].some((group) => group.trying > 0);
-    if (isTrying || (isPaused && rest.length > 0)) {
+    // What is on its way may be refused too while nobody is signed in.
+    if (isTrying || (isPaused && waiting.size > 0)) {
       event.preventDefault();
       notify(`What you answered is not taken yet: ${isTrying ? "the server is away, or has much to do" : "the page does not know whether you are still signed in"}.`, "bad");
       return;

@@ -1,6 +1,6 @@
 // What the list is narrowed down to. The server searches, so that it finds what is not loaded.
 
-import { useEffect, useMemo, useRef, useState } from "preact/hooks";
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks";
 import { toolName, shortId } from "../format";
 import type { Box } from "../router";
 import * as store from "../store";
@@ -17,8 +17,17 @@ export function FilterBar({ box, outcome, onOutcome }: { box: Box; outcome: Outc
   const [text, setText] = useState(filters.q);
   const [open, setOpen] = useState(false);
   const timer = useRef(0);
-  // What is typed goes on while it is searched for: the space before a pause is no part of it, and stays.
-  useEffect(() => setText((now) => (now.trim() === filters.q ? now : filters.q)), [filters.q]);
+  /** What was searched for last as this field says. */
+  const sought = useRef(filters.q);
+  // What is typed goes on while it is searched for, with the space before a pause, which is no part of it. Only what is
+  // searched for otherwise, as nothing by "Clear", takes its place: before the next letter, which an effect after the
+  // paint would take away.
+  useLayoutEffect(() => {
+    if (filters.q === sought.current) return;
+    clearTimeout(timer.current);
+    sought.current = filters.q;
+    setText(filters.q);
+  }, [filters.q]);
   const known = useMemo(() => {
     const found = { type: new Set<string>(), tool: new Set<string>(), agent: new Set<string>() };
     for (const record of records.values()) {
@@ -33,7 +42,10 @@ export function FilterBar({ box, outcome, onOutcome }: { box: Box; outcome: Outc
   const search = (value: string): void => {
     setText(value);
     clearTimeout(timer.current);
-    timer.current = window.setTimeout(() => setFilters({ q: value.trim() }), PAUSE);
+    timer.current = window.setTimeout(() => {
+      sought.current = value.trim();
+      setFilters({ q: sought.current });
+    }, PAUSE);
   };
   const active = [filters.type, filters.tool, filters.agent, filters.session].filter((value) => value !== "").length;
   return (

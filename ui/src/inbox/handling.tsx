@@ -1,6 +1,6 @@
 // To work on a request alone, or later: neither is an answer.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { api, Problem } from "../api";
 import { useNow } from "../clock";
 import { clock, left, title } from "../format";
@@ -29,7 +29,8 @@ function useClaim(record: Interrupt, isMine: boolean, now: number, claim: () => 
   const used = useRef(-Infinity);
   const anew = useRef<string | null>(null);
   const had = useRef(false);
-  useEffect(() => {
+  // Not after the paint: whoever sees the request may press a key right then.
+  useLayoutEffect(() => {
     const use = (): void => void (used.current = Date.now());
     const kinds = ["keydown", "pointerdown"] as const;
     for (const kind of kinds) addEventListener(kind, use, true);
