@@ -93,6 +93,7 @@ def test_keys_go_nowhere_that_were_meant_for_a_field_that_is_gone(open_inbox: Op
     """As tasks of the page, one right after the other."""
     inbox = open_inbox()
     inbox.asked(refund(1))
+    expect(inbox.rows).to_have_count(1)
     inbox.press("j")
     expect(inbox.request).to_contain_text("order1")
     opened = inbox.page.evaluate(
@@ -169,6 +170,7 @@ def test_the_reason_why_many_are_rejected_is_kept_until_it_was_sent(open_inbox: 
     inbox = open_inbox()
     for order in (1, 2):
         inbox.asked(refund(order))
+    expect(inbox.rows).to_have_count(2)
     inbox.row("order: 1").get_by_role("checkbox").check()
     bar = inbox.page.get_by_role("region", name="Selected requests")
     reason = inbox.page.get_by_label("Why not?")

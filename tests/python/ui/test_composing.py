@@ -47,6 +47,7 @@ def test_a_message_whose_reply_was_lost_is_sent_again_and_taken_once(
     inbox = open_inbox(expected=("ERR_FAILED", "503"))
     composer = Composer(inbox)
     composer.choose(NOTES)
+    expect(composer.chosen).to_have_count(1)
     composer.message.fill("transfer 100")
     inbox.page.route("**/messages", fail, times=1)
     inbox.page.route("**/messages", unread)
@@ -65,6 +66,7 @@ def test_a_message_that_is_seen_to_have_arrived_is_no_draft_any_more(open_inbox:
     inbox = open_inbox(expected=("ERR_FAILED",))
     composer = Composer(inbox)
     composer.choose(NOTES)
+    expect(composer.chosen).to_have_count(1)
     composer.message.fill("transfer 100")
     inbox.page.route("**/messages", lose, times=1)
     composer.send.click()
@@ -76,8 +78,10 @@ def test_a_message_that_is_seen_to_have_arrived_is_no_draft_any_more(open_inbox:
         composer.message.fill("transfer 100")
         composer.send.click()
         expect(composer.message).to_have_value("")
+        # The next one is taken once the turn of this one is over.
+        sent = composer.sent()
     message = {"role": "user", "content": "transfer 100"}
-    assert composer.sent() == [{**message, "attachments": [attachment(NOTES)]}, message, message]
+    assert sent == [{**message, "attachments": [attachment(NOTES)]}, message, message]
 
 
 def test_what_is_changed_after_a_lost_reply_is_another_message(open_inbox: Open) -> None:

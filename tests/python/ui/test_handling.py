@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from playwright.sync_api import APIResponse, Route, expect
 
+from tests.python.ui.conftest import PATIENT
 from tests.python.ui.desk import call
 
 if TYPE_CHECKING:
@@ -57,14 +58,20 @@ def test_a_claim_is_made_anew_as_long_as_somebody_works_on_it(open_inbox: Open) 
     inbox.until(lambda: inbox.api.get(itself).json()["claimed_until"] > until)
 
 
+AHEAD = "const clock = Date.now; window.ahead = 0; Date.now = () => clock() + window.ahead;"
+"""The page's clock goes ahead by what the test says, in milliseconds."""
+
+
 def test_who_has_stopped_is_told_that_a_claim_has_ended(open_inbox: Open) -> None:
-    inbox = open_inbox()
+    inbox = open_inbox(script=PATIENT + AHEAD)
     inbox.page.evaluate("localStorage.setItem('hitl-name', 'Ada')")
     _, [asked] = inbox.asked(REFUND)
     inbox.show("refund")
     expect(inbox.answer.get_by_role("button", name="Claim")).to_be_visible()
-    claimed = inbox.api.post(f"/interrupts/{asked['interrupt_id']}/claim", {"as": "Ada", "seconds": 2})
+    claimed = inbox.api.post(f"/interrupts/{asked['interrupt_id']}/claim", {"as": "Ada", "seconds": 60})
     assert claimed.status_code == 200, claimed.text
+    expect(inbox.answer).to_contain_text("You work on this until")
+    inbox.page.evaluate("window.ahead = 60_000")
     expect(inbox.page.locator(".toast")).to_contain_text("Your claim of refund has ended")
 
 
@@ -76,7 +83,7 @@ def test_a_reply_that_is_older_than_what_was_heard_meanwhile_is_asked_for_again(
     inbox.go("Waiting")
     expect(inbox.row("refund")).to_contain_text("with Bob")
     held: list[tuple[Route, APIResponse]] = []
-    inbox.page.route(f"**{itself}", lambda route: held.append((route, route.fetch())), times=1)
+    inbox.page.route(f"**{itself}", lambda route: held.append((route, route.fetch())))
     inbox.show("refund")
     expect(inbox.answer).to_contain_text("Bob works on this until")
     # Shown from the list, perhaps: the request's own reply, which Bob is still in, is awaited before he lets go.
@@ -84,8 +91,11 @@ def test_a_reply_that_is_older_than_what_was_heard_meanwhile_is_asked_for_again(
     inbox.api.http.delete(f"{itself}/claim", params={"as": "Bob"})
     expect(inbox.answer).not_to_contain_text("Bob")
     [(route, response)] = held
-    with inbox.page.expect_request(f"**{itself}"):
-        route.fulfill(response=response)
+    route.fulfill(response=response)
+    # It is asked for again, and now without him.
+    inbox.until(lambda: len(held) == 2)
+    route, response = held[1]
+    route.fulfill(response=response)
     expect(inbox.answer).not_to_contain_text("Bob")
 
 

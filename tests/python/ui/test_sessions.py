@@ -15,6 +15,7 @@ from tests.python.ui.desk import SHIPPING, call
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from tests.python.support.api import Api
     from tests.python.ui.conftest import Open
     from tests.python.ui.desk import Call
     from tests.python.ui.inbox import Inbox
@@ -229,17 +230,20 @@ def test_the_newest_session_is_there_before_the_others_are_loaded(inbox: Inbox) 
 
 def test_the_requests_of_one_session_are_a_filter_of_the_inbox(inbox: Inbox) -> None:
     session_id, _ = inbox.asked(call("refund", order=1, cents=1, reason="r"))
+    chip = inbox.page.get_by_role("button", name=f"Session …{session_id[-8:]}")
     inbox.asked(call("refund", order=2, cents=2, reason="r"))
     expect(inbox.rows).to_have_count(2)
     inbox.page.goto(f"{inbox.page.url.split('#')[0]}#/sessions/{session_id}")
     inbox.page.get_by_role("link", name="Requests of this session").click()
+    # Until then the rows are those of sessions.
+    expect(chip).to_be_visible()
     expect(inbox.rows).to_have_count(1)
     expect(inbox.rows).to_contain_text("order: 1")
     # What others ask does not come in by an event either.
     inbox.asked(call("refund", order=3, cents=3, reason="r"))
     expect(inbox.page.locator("[aria-live=polite]")).to_have_text("New request: refund")
     expect(inbox.rows).to_have_count(1)
-    inbox.page.get_by_role("button", name=f"Session …{session_id[-8:]}").click()
+    chip.click()
     expect(inbox.rows).to_have_count(3)
 
 
@@ -269,10 +273,12 @@ def test_a_session_is_called_by_its_first_message_and_its_agent_by_its_name(inbo
     expect(inbox.rows).not_to_contain_text("tests.python")
 
 
-def test_sessions_are_searched_on_the_server_by_title_and_by_id(inbox: Inbox) -> None:
-    made = {text: inbox.api.create() for text in ("Where is my parcel?", "Where is order 12?", "Hello")}
+def test_sessions_are_searched_on_the_server_by_title_and_by_id(open_inbox: Open, api: Api, size: str) -> None:
+    made = {text: api.create() for text in ("Where is my parcel?", "Where is order 12?", "Hello")}
     for text, session_id in made.items():
-        inbox.api.settled(session_id, text, 0)
+        api.settled(session_id, text, 0)
+    # What a page hears of it looks for and lists, and this one comes when all is over.
+    inbox = open_inbox(size)
     # As if there were more than fit a page: what is looked for is not loaded.
     inbox.page.route("**/sessions?order*limit=200", lambda route: route.fulfill(json=[]))
     inbox.page.get_by_role("link", name="Sessions").click()
@@ -308,7 +314,8 @@ def test_a_search_goes_on_where_a_page_found_nothing_and_asks_after_many(open_in
         else:
             route.continue_()
 
-    inbox.page.route("**/sessions?q=*", page_of_a_large_store)
+    # A page that hears of a session looks for it by its id.
+    inbox.page.route("**/sessions?q=parcel&*", page_of_a_large_store)
     inbox.page.get_by_role("link", name="Sessions").click()
     inbox.page.get_by_role("searchbox", name="Search sessions").fill("parcel")
     expect(inbox.page.get_by_text("Looked through the newest 100,000 sessions.")).to_be_visible()
@@ -438,8 +445,11 @@ def test_a_list_does_not_say_how_many_messages_a_session_had(inbox: Inbox) -> No
     message = inbox.page.get_by_role("textbox", name="Message")
     for said in ("one", "two"):
         message.fill(said)
+        # The agent may have said all of it and still be at it; then nothing is sent.
+        expect(inbox.page.get_by_role("button", name="Send", exact=True)).to_be_enabled()
         message.press("Enter")
         expect(inbox.page.get_by_role("log")).to_contain_text(f"You said: {said}")
+    expect(inbox.page.locator(".session .status")).to_have_text("idle")
     if (back := inbox.page.get_by_role("link", name="Back")).is_visible():
         back.click()
     expect(inbox.rows.filter(has_text="one").first).to_contain_text("4 messages")
@@ -481,9 +491,11 @@ def test_of_a_long_conversation_what_is_new_is_read_after_a_turn_and_all_of_one_
     assert "messages" not in asked_for[asked_for.index("messages?after=149") :]
     # Where the last message that it has is another one by now, what comes before it may be another too.
     other = [{"role": "assistant", "content": "Another."}]
-    inbox.page.route("**/messages?after=151", lambda route: route.fulfill(json=other))
+    inbox.page.route("**/messages?after=*", lambda route: route.fulfill(json=other))
+    inbox.api.wait(session_id)
     read.clear()
-    inbox.api.send(session_id, "and the last")
+    assert inbox.api.send(session_id, "and the last").status_code == 202
     expect(chat.locator(".said.assistant").last).to_contain_text("and the last")
     expect(chat.locator(".said")).to_have_count(154)
-    assert "messages" in {url.rpartition("/")[2] for url in read}
+    # It may have heard all of it before it reads.
+    inbox.until(lambda: "messages" in {url.rpartition("/")[2] for url in read})
