@@ -3,6 +3,7 @@
 mod config;
 mod descriptors;
 pub mod log_lines;
+pub mod log_queue;
 mod no_workers;
 mod presence;
 mod start_error;

@@ -33,9 +33,11 @@ __all__ = [
     "drain_server",
     "edited_text",
     "fingerprint",
+    "flush_log",
     "init_logging",
     "list_keys",
     "list_servers",
+    "log_text",
     "migrate_store",
     "push_policy",
     "pushed_policy",
@@ -153,7 +155,15 @@ def try_policy(
 
 def init_logging(level: str, format: str) -> bool:
     """Starts the log of this process: `level` is debug, info, warning or error, `format` human or json. Only the first
-    call counts; returns whether this was it."""
+    call counts; returns whether this was it. Whoever logs waits for no reader, and `flush_log` has to be called before
+    the process ends. `OSError` where the system gives no thread for it: lines are written where they are logged then.
+    """
+
+def log_text(text: bytes) -> None:
+    """Whole lines that are not the log's, behind those that were logged before."""
+
+def flush_log() -> None:
+    """Waits until everything that was logged is written; for a few seconds where nobody reads."""
 
 @final
 class Replay:

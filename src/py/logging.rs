@@ -1,6 +1,6 @@
 //! The server's log: standard error, for people or as JSON lines.
 
-use std::io;
+use std::io::Write;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -9,14 +9,21 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use crate::domain::text::WrittenOut;
 use crate::serve::log_lines;
+use crate::serve::log_queue::{LogQueue, StandardError};
 
-/// Adds the function to the module.
+/// What this process says on standard error.
+static LOG: LogQueue = LogQueue::new();
+
+/// Adds the functions to the module.
 pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    module.add_function(wrap_pyfunction!(init_logging, module)?)
+    module.add_function(wrap_pyfunction!(init_logging, module)?)?;
+    module.add_function(wrap_pyfunction!(log_text, module)?)?;
+    module.add_function(wrap_pyfunction!(flush_log, module)?)
 }
 
 /// Starts the log of this process: `level` is debug, info, warning or error, `format` human or json. Only the first call
-/// counts; returns whether this was it.
+/// counts; returns whether this was it. Whoever logs waits for no reader, and `flush_log` has to be called before the
+/// process ends. OSError where the system gives no thread for it: lines are written where they are logged then.
 #[pyfunction]
 fn init_logging(level: &str, format: &str) -> PyResult<bool> {
     let level = match level {
@@ -31,6 +38,27 @@ fn init_logging(level: &str, format: &str) -> PyResult<bool> {
         "json" => WrittenOut::ForJson,
         other => return Err(PyValueError::new_err(format!("unknown log format {other:?}"))),
     };
-    let started = log_lines::subscriber(level, format, io::stderr).try_init();
-    Ok(started.is_ok())
+    if log_lines::subscriber(level, format, || &LOG).try_init().is_err() {
+        return Ok(false);
+    }
+    LOG.start(StandardError, move |lost| log_lines::of_lost(format, lost))?;
+    LOG.log_panics();
+    Ok(true)
+}
+
+/// Whole lines that are not the log's, behind those that were logged before.
+#[pyfunction]
+fn log_text(text: &[u8]) -> PyResult<()> {
+    Ok((&LOG).write_all(text)?)
+}
+
+/// Waits until everything that was logged is written; for a few seconds where nobody reads.
+#[pyfunction]
+fn flush_log(py: Python<'_>) {
+    py.detach(flush);
+}
+
+/// The same, for who does not have the interpreter.
+pub fn flush() {
+    LOG.wait_until_written();
 }

@@ -10,6 +10,7 @@ use pyo3::prelude::*;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
+use super::logging;
 use super::runtime::runtime;
 use crate::serve::{Config, Running, ServerStartError};
 
@@ -75,10 +76,16 @@ impl Server {
     }
 
     /// Finishes turns at work for at most `timeout` seconds, ends the rest, closes. A start under way is given up, and
-    /// has left nothing behind when this returns. Twice does nothing.
+    /// has left nothing behind when this returns; what it logged is written then, where somebody reads it. Twice does
+    /// nothing.
     fn stop(&self, py: Python<'_>, timeout: f64) -> PyResult<()> {
         let runtime = runtime()?;
-        py.detach(|| runtime.block_on(self.end(patience(timeout)))).map_err(runtime_error)
+        let ended = py.detach(|| {
+            let ended = runtime.block_on(self.end(patience(timeout)));
+            logging::flush();
+            ended
+        });
+        ended.map_err(runtime_error)
     }
 
     /// Blocks until the server does not serve any more.

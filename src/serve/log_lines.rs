@@ -4,6 +4,8 @@
 //! only in some of the fields; here it is done for whole lines.
 
 use std::io::{self, Write};
+use std::mem;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tracing::Subscriber;
 use tracing::level_filters::LevelFilter;
@@ -26,6 +28,32 @@ pub fn subscriber<W: Write + 'static>(
     match format {
         WrittenOut::ForPeople => Box::new(registry.with(lines.compact())),
         WrittenOut::ForJson => Box::new(registry.with(lines.json())),
+    }
+}
+
+/// The line that tells that `lost` lines are not in the log, in its format and whatever its level.
+pub fn of_lost(format: WrittenOut, lost: u64) -> Vec<u8> {
+    let line = Collected::default();
+    let into = line.clone();
+    tracing::subscriber::with_default(subscriber(LevelFilter::WARN, format, move || into.clone()), || {
+        let lines = if lost == 1 { "line of the log was" } else { "lines of the log were" };
+        tracing::warn!("{lost} {lines} lost, since nobody read them");
+    });
+    mem::take(&mut line.0.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Keeps what is written to it.
+#[derive(Clone, Default)]
+struct Collected(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Collected {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }
 
@@ -67,27 +95,11 @@ impl<W: Write> Write for Lines<W> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::{Arc, Mutex};
-
     use super::*;
-
-    #[derive(Clone, Default)]
-    struct Written(Arc<Mutex<Vec<u8>>>);
-
-    impl Write for Written {
-        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.0.lock().unwrap().extend_from_slice(bytes);
-            Ok(bytes.len())
-        }
-
-        fn flush(&mut self) -> io::Result<()> {
-            Ok(())
-        }
-    }
 
     /// What is on the terminal after something was logged that `said` is in, as a message and as a field.
     fn logged(format: WrittenOut, said: &str) -> String {
-        let written = Written::default();
+        let written = Collected::default();
         let into = written.clone();
         let subscriber = subscriber(LevelFilter::INFO, format, move || into.clone());
         tracing::subscriber::with_default(subscriber, || {
@@ -118,5 +130,19 @@ mod tests {
         assert!(!line.contains(['\r', '\u{202e}', '\u{7f}']), "{line:?}");
         let read: serde_json::Value = serde_json::from_str(&line).unwrap();
         assert_eq!(read["fields"]["tool"], "\r\u{202e}é\u{7f}");
+    }
+
+    #[test]
+    fn lines_that_were_lost_are_told_in_the_format_of_the_log() {
+        let line = String::from_utf8(of_lost(WrittenOut::ForJson, 12)).unwrap();
+        let read: serde_json::Value = serde_json::from_str(&line).unwrap();
+        assert_eq!(read["level"], "WARN");
+        assert_eq!(read["fields"]["message"], "12 lines of the log were lost, since nobody read them");
+
+        let line = String::from_utf8(of_lost(WrittenOut::ForPeople, 1)).unwrap();
+        assert!(
+            line.contains("WARN") && line.ends_with("1 line of the log was lost, since nobody read them\n"),
+            "{line:?}"
+        );
     }
 }

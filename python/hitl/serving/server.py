@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack, overload
 
 from hitl.errors import HitlError
 from hitl.pythons import require_tested
+from hitl.serving import standard_error
 from hitl.serving.options import ServeOptions, ServerOptions, options_of
 from hitl.worker import isolation
 from hitl.worker.isolation import INSTRUMENT
@@ -77,7 +78,7 @@ def _told_environment(*, has_workers: bool) -> dict[str, str]:
         del environment[name]
     if odd and has_workers:
         names = ", ".join(ascii(name) for name in sorted(odd))
-        sys.stderr.write(f"hitl serve: workers do not get what is not UTF-8 in the environment: {names}\n")
+        standard_error.say(f"hitl serve: workers do not get what is not UTF-8 in the environment: {names}")
     return environment
 
 
@@ -265,7 +266,7 @@ class Server:
         if self._core is not None:
             raise RuntimeError("the server is running already")
         options = self.options
-        _core.init_logging(options.log_level, _log_format(options.log_format))
+        standard_error.start_log(options.log_level, options.log_format)
         settings = {field.name: getattr(options, field.name) for field in fields(options)}
         for name in _PYTHON_ONLY:
             del settings[name]
@@ -343,8 +344,9 @@ def serve_saying(words: Callable[[str], str], options: ServeOptions) -> int:
                 started.result()
             except ServeError as error:
                 hint = f"\n\nhint: {error.hint}" if error.hint else ""
-                print(f"error: {error}{hint}", file=sys.stderr)
+                standard_error.say(f"error: {error}{hint}")
                 return _EXIT_CODES.get(error.kind, _RUNTIME_ERROR)
+            standard_error.flush()  # what the start has logged stands above
             print(words(server.url), flush=True)
             over = signals.tell_when(server.wait)
             while not over.done() and not signals.received:  # a program may handle other signals than ours
@@ -352,20 +354,21 @@ def serve_saying(words: Callable[[str], str], options: ServeOptions) -> int:
             if over.done():
                 if server.is_drained:
                     server.stop()
-                    print("ended, as it was asked to by `hitl servers drain`", file=sys.stderr)
+                    standard_error.say("ended, as it was asked to by `hitl servers drain`")
                     return 0
-                print("error: the server ended by itself; its log says why", file=sys.stderr)
+                standard_error.say("error: the server ended by itself; its log says why")
                 return _RUNTIME_ERROR
         stopped = signals.tell_when(server._stop_even_if_starting)
         signals.wait()
         while not stopped.done():
             if signals.received > 1:
                 # Asked twice: workers die with this process, and what is committed is committed.
-                print("stopped at once; turns at work go on with the next start", file=sys.stderr, flush=True)
+                standard_error.say("stopped at once; turns at work go on with the next start")
+                standard_error.flush()
                 os._exit(_INTERRUPTED)
             signals.wait()
         if (failed := stopped.exception()) is not None:
-            print(f"error: {failed}", file=sys.stderr)
+            standard_error.say(f"error: {failed}")
             return _RUNTIME_ERROR
         return _INTERRUPTED if signals.first == signal.SIGINT else 0
 
@@ -464,9 +467,3 @@ def _in_thread(work: Callable[[], object], *, daemon: bool = True) -> Future[Non
 
     threading.Thread(target=run, name="hitl serve", daemon=daemon).start()
     return future
-
-
-def _log_format(log_format: str) -> str:
-    if log_format == "auto":
-        return "human" if sys.stderr.isatty() else "json"
-    return log_format

@@ -340,8 +340,9 @@ def children() -> set[str]:
 
 
 def threads() -> Counter[str]:
-    """Threads of this process by their names, but for those of the one runtime, which stay."""
-    return Counter(name for name in of_tasks("comm").split("\n") if name and not name.startswith("tokio"))
+    """Threads of this process by their names, but for those of the one runtime and that of the log, which stay."""
+    stay = ("tokio", "hitl-log")
+    return Counter(name for name in of_tasks("comm").split("\n") if name and not name.startswith(stay))
 
 
 def of_tasks(file: str) -> str:
