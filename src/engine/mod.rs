@@ -233,7 +233,9 @@ impl Engine {
     /// All that are at a worker, and what is known of each.
     fn all_standing(&self) -> Vec<(KnownTurn, LiveSnapshot)> {
         let known = self.placement.known_turns().into_iter();
-        known.filter_map(|turn| self.placement.standing(turn.turn, turn.epoch).map(|standing| (turn, standing))).collect()
+        known
+            .filter_map(|turn| self.placement.standing(turn.turn, turn.epoch).map(|standing| (turn, standing)))
+            .collect()
     }
 
     /// The same of that run of it.

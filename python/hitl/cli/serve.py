@@ -100,7 +100,11 @@ def serve(
     ] = DEFAULTS.max_warm,
     max_recoveries: Annotated[
         int,
-        option("--max-recoveries", help="How often a turn survives the death of its worker, alone or with its server.", panel=LIMITS),
+        option(
+            "--max-recoveries",
+            help="How often a turn survives the death of its worker, alone or with its server.",
+            panel=LIMITS,
+        ),
     ] = DEFAULTS.max_recoveries,
     ttl: Annotated[
         float, option("--ttl", help="Remove an idle or failed session after this long; 0 is never.", panel=LIFETIMES)

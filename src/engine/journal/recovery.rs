@@ -243,7 +243,9 @@ impl Engine {
             match given {
                 // It has just ended, or is another server's.
                 Ok(()) | Err(Error::TurnNotOpen(_) | Error::StaleEpoch) => {}
-                Err(error) => tracing::warn!(%error, "a turn that is left to the next server counts as lost with this one"),
+                Err(error) => {
+                    tracing::warn!(%error, "a turn that is left to the next server counts as lost with this one")
+                }
             }
         }
     }

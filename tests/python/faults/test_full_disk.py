@@ -12,6 +12,7 @@ from tests.python.support.api import Json, ok
 from tests.python.support.served import Served
 from tests.python.support.waiting import eventually
 
+
 def unstored(served: Served) -> int:
     count: int = ok(served.api.get("/health"))["unstored"]
     return count

@@ -1,4 +1,4 @@
-"""A turn that is at work each time that its server is killed may be why, and is suspended before it has ended all of them."""
+"""A turn that is at work each time that its server is killed may be why, and is suspended before it has ended all."""
 
 from __future__ import annotations
 
