@@ -25,7 +25,7 @@ from hitl.turn.schedule import is_counted
 
 _iter: Any = Agent.iter
 _run_sync: Any = AbstractAgent.run_sync
-_ask_about = gate.ask_about
+_ask_until_read = gate.ask_until_read
 _process_tool_calls: Any = _agent_graph.process_tool_calls
 
 _said: dict[str, Any] = {}
@@ -71,11 +71,11 @@ def _is_plain(given: Any) -> bool:
 
 
 async def _left_open_unless_ruled(
-    tool: Any, shown: Any, call_id: str, required: bool, metadata: Any, **more: Any
+    tool: Any, shown: Any, call_id: str, required: bool, metadata: Any, *rest: Any
 ) -> Any:
     if required:
         raise ApprovalRequired(metadata=metadata)
-    return await _ask_about(tool, shown, call_id, required, metadata, **more)
+    return await _ask_until_read(tool, shown, call_id, required, metadata, *rest)
 
 
 async def _left_open(tool: Any, shown: Any, call_id: str, metadata: Any, kind: Any = "external") -> Any:
@@ -116,9 +116,11 @@ def _answer(request: Any) -> Any:
 def install() -> None:
     """Let the adapter ask the test."""
     assert serving is not None
-    gate.ask_about = _left_open_unless_ruled
+    gate.ask_until_read = _left_open_unless_ruled
     deferred.AskedFirst.handle_deferred_tool_calls = _left_to_the_test  # type: ignore[method-assign]
     gate.put_question = _left_open
+    # Results that their tests give need not fit the schemas of their tools, as those that a server takes do.
+    gate.schema_reader = lambda *_: None
     _agent_graph.process_tool_calls = _processed  # type: ignore[assignment]
     Agent.iter = _begun  # type: ignore[method-assign]
     AbstractAgent.run_sync = _run_in_turn  # type: ignore[method-assign, assignment]
