@@ -79,9 +79,9 @@ def test_a_message_that_is_seen_to_have_arrived_is_no_draft_any_more(open_inbox:
         composer.send.click()
         expect(composer.message).to_have_value("")
         # The next one is taken once the turn of this one is over.
-        sent = composer.sent()
+        composer.sent()
     message = {"role": "user", "content": "transfer 100"}
-    assert sent == [{**message, "attachments": [attachment(NOTES)]}, message, message]
+    assert composer.sent() == [{**message, "attachments": [attachment(NOTES)]}, message, message]
 
 
 def test_what_is_changed_after_a_lost_reply_is_another_message(open_inbox: Open) -> None:
