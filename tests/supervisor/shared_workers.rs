@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::os::unix::net::UnixStream;
 
-use hitl::engine::ports::dispatch::Lost;
+use hitl::engine::ports::dispatch::{Dispatch as _, Lost};
 use hitl::supervisor::Supervisor;
 
 use serde_json::json;
@@ -191,8 +191,10 @@ async fn a_supervisor_can_be_given_its_one_worker() {
     let mut worker = in_process(theirs);
     let world = World::over(within(Supervisor::in_process(ours, 16_384, 60.0)).await.unwrap());
     assert_eq!(world.run("step abc").await.unwrap(), "ABC");
+    assert!(world.supervisor.has_workers());
     assert_eq!(world.run("os_exit").await.unwrap_err().code, "worker_exited");
     assert_eq!(world.run("echo nobody").await.unwrap_err().code, "worker_exited");
+    assert!(!world.supervisor.has_workers(), "it cannot be replaced");
     world.shut_down().await;
     worker.wait().unwrap();
 }

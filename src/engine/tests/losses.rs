@@ -35,6 +35,7 @@ async fn a_turn_goes_on_with_another_worker(fixture: Fixture) {
     world.lose(&first).await;
     let order = world.order().await;
     assert_eq!((order.turn, journal_of(&order).as_str()), (first.turn, "start step"));
+    assert_eq!((first.alone, order.alone), (false, true), "another loss will be its own doing");
     assert_eq!(world.status(first.session).await, Status::Running);
     world.end(&order).await.unwrap();
     assert_eq!(world.status(first.session).await, Status::Idle);
