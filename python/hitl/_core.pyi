@@ -156,8 +156,7 @@ def try_policy(
 def init_logging(level: str, format: str) -> bool:
     """Starts the log of this process: `level` is debug, info, warning or error, `format` human or json. Only the first
     call counts; returns whether this was it. Whoever logs waits for no reader, and `flush_log` has to be called before
-    the process ends. `OSError` where the system gives no thread for it: lines are written where they are logged then.
-    """
+    the process ends; where the system gives no thread for it, lines are written where they are logged."""
 
 def log_text(text: bytes) -> None:
     """Whole lines that are not the log's, behind those that were logged before."""

@@ -23,7 +23,7 @@ pub fn register(module: &Bound<'_, PyModule>) -> PyResult<()> {
 
 /// Starts the log of this process: `level` is debug, info, warning or error, `format` human or json. Only the first call
 /// counts; returns whether this was it. Whoever logs waits for no reader, and `flush_log` has to be called before the
-/// process ends. OSError where the system gives no thread for it: lines are written where they are logged then.
+/// process ends; where the system gives no thread for it, lines are written where they are logged.
 #[pyfunction]
 fn init_logging(level: &str, format: &str) -> PyResult<bool> {
     let level = match level {
@@ -41,7 +41,9 @@ fn init_logging(level: &str, format: &str) -> PyResult<bool> {
     if log_lines::subscriber(level, format, || &LOG).try_init().is_err() {
         return Ok(false);
     }
-    LOG.start(StandardError, move |lost| log_lines::of_lost(format, lost))?;
+    if let Err(error) = LOG.start(StandardError, move |lost| log_lines::of_lost(format, lost)) {
+        tracing::warn!(%error, "there is no thread for the log: whoever logs waits for who reads it");
+    }
     LOG.log_panics();
     Ok(true)
 }

@@ -270,7 +270,7 @@ causes! {
         "No worker can be started here; the server's log says why",
         "Only `/readyz` says so. Each of several starts in a row has failed: the agent's module or what it imports has changed, \
          or memory or processes have run out. It is tried again; until one starts, turns of this server end with `worker_exited`, \
-         and answers are taken.";
+         and answers are taken. Where a live agent's thread is gone, only a new start of the program helps.";
     SHUTTING_DOWN SERVICE_UNAVAILABLE retry 5 "shutting_down", "Server is shutting down",
         "Server is shutting down",
         "Try again once the server is back.";

@@ -191,11 +191,12 @@ impl Supervisor {
     }
 
     fn new(spawner: Option<Spawner>, mode: Mode, kept: usize, known: Arc<KnownRuntime>, limits: Limits) -> Arc<Self> {
+        let forks = spawner.as_ref().is_some_and(Spawner::forks);
         Arc::new(Self {
             runtime: tokio::runtime::Handle::current(),
             inbox: OnceLock::new(),
             spawner,
-            pool: Pool::new(kept, mode == Mode::Pool),
+            pool: Pool::keeping(kept, mode == Mode::Pool, forks),
             mode,
             turns: Mutex::default(),
             eased: Notify::new(),

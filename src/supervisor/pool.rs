@@ -36,6 +36,8 @@ pub struct Pool {
     state: Mutex<State>,
     /// Workers that are kept: idle ones for single turns, all of them where they are shared.
     kept: usize,
+    /// See [`Pool::keeping`].
+    most_alone: usize,
     shared: bool,
     changed: Notify,
 }
@@ -62,11 +64,6 @@ struct State {
 }
 
 impl State {
-    /// How many workers turns that run alone wait for.
-    fn wanted_alone(&self) -> usize {
-        self.waiting_alone.len().min(MOST_ALONE.saturating_sub(self.alone.len()))
-    }
-
     fn place_alone(&self, worker: &Arc<Worker>) -> Option<usize> {
         self.alone.iter().position(|other| Arc::ptr_eq(other, worker))
     }
@@ -112,9 +109,17 @@ impl Drop for Lease {
 }
 
 impl Pool {
-    /// A pool that keeps `kept` workers.
-    pub fn new(kept: usize, shared: bool) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), kept: kept.max(1), shared, changed: Notify::new() })
+    /// A pool that keeps `kept` workers. Where they are `shared`, up to [`MOST_ALONE`] more are started for turns that run
+    /// alone; no more than are kept where each imports the agent for itself, and does not fork.
+    pub fn keeping(kept: usize, shared: bool, forks: bool) -> Arc<Self> {
+        let kept = kept.max(1);
+        let most_alone = if forks { MOST_ALONE } else { MOST_ALONE.min(kept) };
+        Arc::new(Self { state: Mutex::default(), kept, most_alone, shared, changed: Notify::new() })
+    }
+
+    /// How many workers turns that run alone wait for.
+    fn wanted_alone(&self, state: &State) -> usize {
+        state.waiting_alone.len().min(self.most_alone.saturating_sub(state.alone.len()))
     }
 
     /// A worker, or a place in the queue for one; dropping the claim gives both up. Where workers are shared, a turn may run
@@ -129,7 +134,7 @@ impl Pool {
             return Err(refused);
         }
         let picked = match alone {
-            true if state.alone.len() < MOST_ALONE => None,
+            true if state.alone.len() < self.most_alone => None,
             true => least_loaded(&state.alone),
             false => self.pick(&mut state),
         };
@@ -181,7 +186,7 @@ impl Pool {
         }
         state.waiting.retain(|waiting| !waiting.is_closed());
         state.waiting_alone.retain(|waiting| !waiting.is_closed());
-        let more = if self.shared { state.wanted_alone() } else { state.waiting.len() };
+        let more = if self.shared { self.wanted_alone(&state) } else { state.waiting.len() };
         let wanted = self.kept + more;
         let missing = wanted.saturating_sub(state.ready.len() + state.starting);
         state.starting += missing;
@@ -231,10 +236,12 @@ impl Pool {
         state.starting -= 1;
         state.failed_starts = 0;
         let missed = state.ready.is_empty() && !state.waiting.is_empty();
-        if state.wanted_alone() > 0 && !missed {
+        if self.wanted_alone(&state) > 0 && !missed {
+            // Those that are kept say nothing of it as long as they live.
+            state.failures = 0;
             state.alone.push(Arc::clone(worker));
             // Once there are no more of them, who still waits is shared out.
-            let most = if state.alone.len() < MOST_ALONE { 1 } else { usize::MAX };
+            let most = if state.alone.len() < self.most_alone { 1 } else { usize::MAX };
             let mut leases = Vec::new();
             while leases.len() < most
                 && let Some(waiting) = state.waiting_alone.pop_front()
@@ -256,17 +263,28 @@ impl Pool {
     }
 
     /// A worker was not started.
-    pub fn not_started(&self) {
+    pub fn not_started(self: &Arc<Self>) {
+        for (waiting, lease) in self.fail_start() {
+            // Should the turn have gone meanwhile, the lease goes back.
+            let _ = waiting.send(lease);
+        }
+    }
+
+    fn fail_start(self: &Arc<Self>) -> Vec<(oneshot::Sender<Lease>, Lease)> {
         let mut state = self.state();
         state.starting -= 1;
         state.failures += 1;
         state.failed_starts += 1;
         self.changed.notify_waiters();
-        if state.failures >= HOPELESS {
-            // Their turns fail; others may come and try again.
-            state.waiting.clear();
-            state.waiting_alone.clear();
+        if state.failures < HOPELESS {
+            return Vec::new();
         }
+        // Their turns fail; others may come and try again.
+        state.waiting.clear();
+        // Those that were to run alone run beside others rather than not at all.
+        let waiting = std::mem::take(&mut state.waiting_alone);
+        let beside = |state: &State| least_loaded(&state.alone).or_else(|| least_loaded(&state.ready));
+        waiting.into_iter().filter_map(|waiting| Some((waiting, self.lease(beside(&state)?)))).collect()
     }
 
     /// A worker takes no turns any more.
@@ -377,8 +395,10 @@ impl Pool {
         loop {
             let waiting = {
                 let mut state = self.state();
-                state.starting -= started.take().unwrap_or_default();
-                state.failed_starts = 0;
+                if let Some(started @ 1..) = started.take() {
+                    state.starting -= started;
+                    state.failed_starts = 0;
+                }
                 if state.refused.is_some() {
                     lease.used = true;
                     None

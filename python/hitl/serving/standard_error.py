@@ -28,10 +28,10 @@ def say(line: str) -> None:
         return
     try:
         number = stream.fileno()
-    except (OSError, ValueError):  # a program's own, and no file
+    except (AttributeError, OSError, ValueError):  # a program's own, and no file
         number = -1
     if number == _STANDARD_ERROR:
-        _core.log_text(f"{line}\n".encode(stream.encoding, "backslashreplace"))
+        _core.log_text(f"{line}\n".encode(stream.encoding or "utf-8", "backslashreplace"))
     else:
         stream.write(f"{line}\n")
 

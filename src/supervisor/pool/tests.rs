@@ -21,7 +21,7 @@ fn worker(shared: bool) -> Arc<Worker> {
 
 /// A pool that keeps one shared worker, and that one.
 fn with_one() -> (Arc<Pool>, Arc<Worker>) {
-    let (pool, kept) = (Pool::new(1, true), worker(true));
+    let (pool, kept) = (Pool::keeping(1, true, true), worker(true));
     assert_eq!(pool.claim_starts(), 1);
     pool.ready(&kept);
     (pool, kept)
@@ -50,7 +50,7 @@ fn seen_from(pool: &Pool, from: usize) -> Vec<[usize; 3]> {
 #[tokio::test]
 async fn a_worker_is_starting_or_ready_at_each_moment_and_never_both() {
     for shared in [true, false] {
-        let pool = Pool::new(KEPT, shared);
+        let pool = Pool::keeping(KEPT, shared, true);
         assert_eq!(pool.claim_starts(), KEPT);
         let from = pool.state().seen.len();
         pool.ready(&worker(shared));
@@ -61,7 +61,7 @@ async fn a_worker_is_starting_or_ready_at_each_moment_and_never_both() {
 
 #[tokio::test]
 async fn a_turn_waits_for_a_worker_until_one_is_ready_for_it() {
-    let pool = Pool::new(KEPT, false);
+    let pool = Pool::keeping(KEPT, false, true);
     let Ok(LeaseRequest::Later(turn)) = pool.request(false) else { panic!("nothing was ready") };
     assert_eq!(pool.claim_starts(), KEPT + 1);
     let from = pool.state().seen.len();
@@ -73,7 +73,7 @@ async fn a_turn_waits_for_a_worker_until_one_is_ready_for_it() {
 
 #[tokio::test]
 async fn every_turn_that_waits_for_a_shared_worker_gets_the_first_that_is_ready() {
-    let pool = Pool::new(KEPT, true);
+    let pool = Pool::keeping(KEPT, true, true);
     let turns: Vec<_> = (0..3).map(|_| pool.request(false).unwrap()).collect();
     assert_eq!(pool.claim_starts(), KEPT);
     let from = pool.state().seen.len();
@@ -102,6 +102,33 @@ async fn a_turn_that_runs_alone_has_a_worker_to_itself_that_nobody_gets_after_it
     drop(lease);
     assert_eq!(workers(&pool), (1, 0));
     assert!(matches!(alone(&pool), LeaseRequest::Later(_)));
+}
+
+#[tokio::test]
+async fn where_each_worker_imports_the_agent_there_are_no_more_alone_than_are_kept() {
+    let pool = Pool::keeping(1, true, false);
+    assert_eq!(pool.claim_starts(), 1);
+    pool.ready(&worker(true));
+    let _turns: Vec<_> = (0..3).map(|_| alone(&pool)).collect();
+    assert_eq!(pool.claim_starts(), 1);
+}
+
+#[tokio::test]
+async fn a_turn_that_was_to_run_alone_runs_beside_others_where_no_more_workers_can_be_started() {
+    let (pool, kept) = with_one();
+    let turn = alone(&pool);
+    for _ in 0..HOPELESS {
+        assert_eq!(pool.claim_starts(), 1);
+        pool.not_started();
+    }
+    let lease = pool.wait(turn).await.unwrap();
+    assert!(has(&lease, &kept));
+    assert!(!pool.is_hopeless());
+    // It is tried again for the next one, which waits no longer than for one more failure.
+    let next = alone(&pool);
+    assert_eq!(pool.claim_starts(), 1);
+    pool.not_started();
+    assert!(has(&pool.wait(next).await.unwrap(), &kept));
 }
 
 #[tokio::test]
@@ -143,7 +170,7 @@ async fn a_worker_whose_turn_has_gone_meanwhile_is_kept_only_where_one_is_missin
 
 #[tokio::test]
 async fn who_waits_for_a_shared_worker_gets_one_before_who_is_to_run_alone() {
-    let pool = Pool::new(1, true);
+    let pool = Pool::keeping(1, true, true);
     let (_one, other) = (alone(&pool), pool.request(false).unwrap());
     assert_eq!(pool.claim_starts(), 2);
     let first = worker(true);
@@ -155,7 +182,7 @@ async fn who_waits_for_a_shared_worker_gets_one_before_who_is_to_run_alone() {
 #[tokio::test]
 async fn a_pool_is_hopeless_while_starts_fail_in_a_row_and_nothing_is_ready() {
     for shared in [true, false] {
-        let pool = Pool::new(1, shared);
+        let pool = Pool::keeping(1, shared, true);
         let fail = |times: u32| {
             for _ in 0..times {
                 assert_eq!(pool.claim_starts(), 1, "shared: {shared}");
