@@ -253,9 +253,9 @@ mod checked {
             self.inner.route_turn(id, code)
         }
 
-        fn claim_turn(&mut self, id: TurnId, owner: TurnOwner) -> Result<u64, Error> {
+        fn claim_turn(&mut self, id: TurnId, owner: TurnOwner, entries: u64) -> Result<u64, Error> {
             self.writes_of_turn(id)?;
-            self.inner.claim_turn(id, owner)
+            self.inner.claim_turn(id, owner, entries)
         }
 
         fn release_turn(&mut self, id: TurnId) -> Result<(), Error> {

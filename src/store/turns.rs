@@ -52,14 +52,14 @@ pub trait TurnWriter: Reader {
         Ok(next)
     }
 
-    /// [`TurnEvent::Claimed`]: the epoch from which on the turn is `owner`'s. A store that keeps owners compares both.
+    /// [`TurnEvent::Claimed`], its journal having so many `entries`: the epoch from which on the turn is `owner`'s. A store that keeps owners compares both.
     ///
     /// # Errors
     /// [`Error::TurnNotOpen`].
-    fn claim_turn(&mut self, id: TurnId, owner: TurnOwner) -> Result<u64, Error> {
+    fn claim_turn(&mut self, id: TurnId, owner: TurnOwner, entries: u64) -> Result<u64, Error> {
         // The one who has this store.
         let _ = owner;
-        Ok(self.change_turn(id, TurnEvent::Claimed)?.epoch)
+        Ok(self.change_turn(id, TurnEvent::Claimed { entries })?.epoch)
     }
 
     /// The turn, which is under way, is nobody's from now on: any process that has a slot may claim it. A store that keeps
@@ -159,7 +159,7 @@ fn believed(event: TurnEvent, life: &Life) -> TurnEvent {
 /// Where a process can be made to die once that is written.
 fn written(event: &TurnEvent) -> Point {
     match event {
-        TurnEvent::Claimed | TurnEvent::Woken | TurnEvent::WorkerLost { .. } => Point::StoreClaimed,
+        TurnEvent::Claimed { .. } | TurnEvent::Woken | TurnEvent::WorkerLost { .. } => Point::StoreClaimed,
         TurnEvent::Parked { .. } => Point::StoreParked,
         TurnEvent::Suspended { .. } => Point::StoreSuspended,
         TurnEvent::Reopened => Point::StoreReopened,

@@ -89,7 +89,7 @@ async fn leave_a_turn(directory: &Path) {
         let phase = Phase::Running { turn };
         tx.insert_session(&Session { phase, ..Session::new(session, "agents:agent", 0, now) }, &[])?;
         tx.insert_turn(&Turn::new(turn, session, ChatMessage::default(), None, now))?;
-        tx.claim_turn(turn, TurnOwner::this_process())
+        tx.claim_turn(turn, TurnOwner::this_process(), 0)
     });
     left.await.unwrap();
     store.close().await.unwrap();

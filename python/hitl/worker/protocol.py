@@ -78,7 +78,7 @@ class Worker:
             # Before the channel's end, at which the server ends the process.
             until = time.monotonic() + END_SECONDS
             await close_all(END_SECONDS)
-            if self._single:
+            if self._single or self._ending:
                 flush_all(max(until - time.monotonic(), _LEAST_FLUSH_SECONDS))
         finally:
             self._channel.close()

@@ -27,9 +27,9 @@ pub struct Life {
     /// How long it has worked, in milliseconds, since it began or was reopened and up to its last parking or the last loss of
     /// its worker: what `--timeout` is counted against.
     pub worked_ms: u64,
-    /// Whether an owner has claimed it and not said since that it is at work no more: one that says nothing and is gone was
-    /// killed, possibly by this very turn.
-    pub claimed: bool,
+    /// How many entries its journal had when its owner claimed it, until that says that it is at work no more: one that says
+    /// nothing and is gone was killed, possibly by this very turn.
+    pub claimed: Option<u64>,
     /// Where it stands.
     pub state: TurnState,
 }
@@ -74,9 +74,12 @@ impl TurnState {
 /// What can happen to a turn in the store.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TurnEvent {
-    /// Somebody takes it over, from whoever had it: the next epoch is theirs. Whoever had it and has not said that it is at
-    /// work no more counts against `--max-recoveries`.
-    Claimed,
+    /// Somebody takes it over, from whoever had it: the next epoch is theirs. Whoever had it, has not said that it is at work
+    /// no more, and has recorded nothing either, counts against `--max-recoveries`.
+    Claimed {
+        /// How many its journal has.
+        entries: u64,
+    },
     /// Its owner drops it from memory while it waits.
     Parked {
         /// The owner's.
@@ -138,10 +141,10 @@ impl Life {
         let mut next = self.clone();
         let mut effects = Vec::new();
         match event {
-            TurnEvent::Claimed => {
+            TurnEvent::Claimed { entries } => {
                 self.check_open()?;
-                next.recoveries = self.recoveries_if_claimed();
-                next.claimed = true;
+                next.recoveries = self.recoveries_if_claimed(entries);
+                next.claimed = Some(entries);
                 next.epoch += 1;
                 next.state = TurnState::UnderWay;
             }
@@ -149,33 +152,33 @@ impl Life {
                 self.check_owner(epoch)?;
                 next.epoch += 1;
                 next.worked_ms = worked_ms;
-                next.claimed = false;
+                next.claimed = None;
                 next.state = TurnState::Parked { wake_at };
             }
             TurnEvent::Woken => {
                 self.check_open()?;
                 self.check_is(TurnStatus::Parked, "woken")?;
                 next.epoch += 1;
-                next.claimed = false;
+                next.claimed = None;
                 next.state = TurnState::UnderWay;
             }
             TurnEvent::WorkerLost { epoch, counts, worked_ms } => {
                 self.check_owner(epoch)?;
                 next.epoch += 1;
                 next.worked_ms = worked_ms;
-                next.claimed = false;
+                next.claimed = None;
                 next.recoveries += u32::from(counts);
             }
             TurnEvent::Suspended { at, code } => {
                 self.check_open()?;
                 next.epoch += 1;
-                next.claimed = false;
+                next.claimed = None;
                 next.state = TurnState::Suspended { at, code };
                 effects.push(TurnEffect::StopExpiry);
             }
             TurnEvent::Reopened => {
                 self.check_is(TurnStatus::Suspended, "reopened")?;
-                next.claimed = false;
+                next.claimed = None;
                 next.recoveries = 0;
                 next.worked_ms = 0;
                 next.state = TurnState::UnderWay;
@@ -183,7 +186,7 @@ impl Life {
             }
             TurnEvent::Ended { at } => {
                 self.check_open()?;
-                next.claimed = false;
+                next.claimed = None;
                 next.state = TurnState::Ended { at };
             }
             TurnEvent::Abandoned { at } => {
@@ -195,10 +198,10 @@ impl Life {
         Ok((next, effects))
     }
 
-    /// [`Self::recoveries`] once somebody claims it as it stands. The first owner of a new turn may have let it wait for a slot
-    /// and no more, which no other does: its end is forgiven.
-    pub fn recoveries_if_claimed(&self) -> u32 {
-        self.recoveries + u32::from(self.claimed && self.epoch > 1)
+    /// [`Self::recoveries`] once somebody claims it, as it stands, with so many `entries`. Where it has come further under an
+    /// owner that was killed, it is not what ends them: it may be at work for days, and go on at the next machine each night.
+    pub fn recoveries_if_claimed(&self, entries: u64) -> u32 {
+        self.recoveries + u32::from(self.claimed == Some(entries))
     }
 
     /// Whether something can still be appended to its journal, by whomever.

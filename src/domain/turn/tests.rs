@@ -13,7 +13,7 @@ fn suspended() -> TurnState {
 
 /// A turn at epoch 3 that lost its worker twice, and that nobody has at work.
 fn life(state: TurnState) -> Life {
-    Life { epoch: 3, recoveries: 2, worked_ms: 40, claimed: false, state }
+    Life { epoch: 3, recoveries: 2, worked_ms: 40, claimed: None, state }
 }
 
 fn not_open(status: TurnStatus) -> Error {
@@ -27,7 +27,7 @@ fn cannot(status: TurnStatus, done: &str) -> Error {
 /// Every event, as the owner at epoch 3 would say it.
 fn events() -> [TurnEvent; 8] {
     [
-        TurnEvent::Claimed,
+        TurnEvent::Claimed { entries: 7 },
         TurnEvent::Parked { epoch: 3, wake_at: Some(at(9)), worked_ms: 70 },
         TurnEvent::Woken,
         TurnEvent::WorkerLost { epoch: 3, counts: true, worked_ms: 60 },
@@ -48,7 +48,7 @@ fn next(epoch: u64, state: TurnState) -> Result<(Life, Vec<TurnEffect>), Error> 
 }
 
 fn claimed() -> Life {
-    Life { epoch: 4, claimed: true, ..life(TurnState::UnderWay) }
+    Life { epoch: 4, claimed: Some(7), ..life(TurnState::UnderWay) }
 }
 
 fn with(effect: TurnEffect, outcome: Result<(Life, Vec<TurnEffect>), Error>) -> Result<(Life, Vec<TurnEffect>), Error> {
@@ -115,7 +115,10 @@ fn an_ended_turn_takes_nothing() {
 #[test]
 fn a_refusal_names_the_state() {
     let says = |state: TurnState, event: TurnEvent| life(state).transition(event).unwrap_err().to_string();
-    assert_eq!(says(TurnState::Ended { at: at(1) }, TurnEvent::Claimed), "The turn is not open: it has ended");
+    assert_eq!(
+        says(TurnState::Ended { at: at(1) }, TurnEvent::Claimed { entries: 0 }),
+        "The turn is not open: it has ended"
+    );
     assert_eq!(says(suspended(), TurnEvent::Ended { at: at(9) }), "The turn is not open: it is suspended");
     assert_eq!(
         says(TurnState::UnderWay, TurnEvent::Reopened),
@@ -137,12 +140,14 @@ fn what_an_owner_before_says_is_stale() {
 }
 
 #[test]
-fn an_owner_who_is_gone_without_a_word_counts_once_the_turn_is_claimed() {
-    let again = |from: &Life| from.transition(TurnEvent::Claimed).unwrap().0;
-    let second = again(&claimed());
-    assert_eq!((second.epoch, second.recoveries, second.claimed), (5, 3, true));
-    assert_eq!(claimed().recoveries_if_claimed(), 3);
-    assert_eq!(again(&second).recoveries, 4);
+fn an_owner_who_is_gone_without_a_word_counts_where_the_turn_has_come_no_further() {
+    let again = |from: &Life, entries| from.transition(TurnEvent::Claimed { entries }).unwrap().0;
+    assert_eq!((claimed().recoveries_if_claimed(7), claimed().recoveries_if_claimed(8)), (3, 2));
+    let same = again(&claimed(), 7);
+    assert_eq!((same.epoch, same.recoveries, same.claimed), (5, 3, Some(7)));
+    let further = again(&same, 8);
+    assert_eq!((further.recoveries, further.claimed), (3, Some(8)));
+    assert_eq!(again(&further, 8).recoveries, 4);
 }
 
 #[test]
@@ -155,17 +160,8 @@ fn an_owner_who_says_that_the_turn_is_at_work_no_more_does_not_count() {
     ];
     for event in says {
         let (let_go, _) = claimed().transition(event.clone()).unwrap();
-        assert!(!let_go.claimed, "{event:?}");
-        assert_eq!(let_go.recoveries_if_claimed(), 2, "{event:?}");
+        assert_eq!((let_go.claimed, let_go.recoveries_if_claimed(7)), (None, 2), "{event:?}");
     }
-}
-
-#[test]
-fn the_first_owner_of_a_new_turn_may_only_have_let_it_wait() {
-    let (new, _) = Life::default().transition(TurnEvent::Claimed).unwrap();
-    assert_eq!((new.epoch, new.claimed, new.recoveries_if_claimed()), (1, true, 0));
-    let (second, _) = new.transition(TurnEvent::Claimed).unwrap();
-    assert_eq!((second.recoveries, second.recoveries_if_claimed()), (0, 1));
 }
 
 #[test]
@@ -177,7 +173,7 @@ fn a_worker_whose_loss_does_not_count_is_lost_all_the_same() {
 /// An event that says the epoch which was given away so many times before.
 fn any_event() -> impl Strategy<Value = (TurnEvent, u64)> {
     let event = prop_oneof![
-        4 => Just(TurnEvent::Claimed),
+        4 => (0_u64..3).prop_map(|entries| TurnEvent::Claimed { entries }),
         3 => (prop::option::of(0_i64..9), 0_u64..9)
             .prop_map(|(wake_at, worked_ms)| TurnEvent::Parked { epoch: 0, wake_at: wake_at.map(at), worked_ms }),
         3 => Just(TurnEvent::Woken),
@@ -233,7 +229,7 @@ proptest! {
             // There is one owner at most: who was given the newest epoch, until the turn is taken from them.
             prop_assert!(next.epoch >= life.epoch);
             let owner = match event {
-                TurnEvent::Claimed => {
+                TurnEvent::Claimed { .. } => {
                     prop_assert!(!given.contains(&next.epoch), "two owners were given {}", next.epoch);
                     given.push(next.epoch);
                     Some(next.epoch)
@@ -254,12 +250,12 @@ proptest! {
             let expected = match event {
                 TurnEvent::Reopened => 0,
                 TurnEvent::WorkerLost { counts, .. } => life.recoveries + u32::from(counts),
-                TurnEvent::Claimed => life.recoveries_if_claimed(),
+                TurnEvent::Claimed { entries } => life.recoveries_if_claimed(entries),
                 _ => life.recoveries,
             };
             prop_assert_eq!(next.recoveries, expected);
             // Nobody is taken for killed who had no turn, or said that it is at work no more.
-            prop_assert_eq!(next.claimed, owner.is_some());
+            prop_assert_eq!(next.claimed.is_some(), owner.is_some());
             life = next;
         }
     }

@@ -153,7 +153,7 @@ impl Engine {
         let waits = matches!(tx.last_entry(state.turn)?.map(|last| last.entry), Some(Entry::Pause { .. }));
         if waits && !tx.pending(state.session)?.is_empty() {
             if !row.life.is_parked() {
-                let epoch = tx.claim_turn(row.id, self.store.owner())?;
+                let epoch = tx.claim_turn(row.id, self.store.owner(), 0)?;
                 tx.park_turn(row.id, epoch, None, row.life.worked_ms)?;
             }
             return Ok(None);

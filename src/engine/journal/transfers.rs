@@ -163,7 +163,7 @@ impl Engine {
         let row = tx.turn(state.turn)?.ok_or(Error::TurnNotOpen(None))?;
         let woken = match state.journal.last().map(|last| &last.entry) {
             Some(Entry::Pause { timers, .. }) => {
-                let epoch = tx.claim_turn(row.id, self.store.owner())?;
+                let epoch = tx.claim_turn(row.id, self.store.owner(), 0)?;
                 tx.park_turn(row.id, epoch, timers.iter().map(|timer| timer.due).min(), 0)?;
                 None
             }

@@ -50,9 +50,10 @@ impl Engine {
         now: Timestamp,
     ) -> Result<TurnClaim, Error> {
         let runtime = self.placement.runtime()?;
-        let epoch = tx.claim_turn(turn.id, self.store.owner())?;
-        tx.route_turn(turn.id, turn.code.taken_by(self.code()?))?;
         let mut journal = tx.journal(turn.id)?;
+        let entries = journal.len() as u64;
+        let epoch = tx.claim_turn(turn.id, self.store.owner(), entries)?;
+        tx.route_turn(turn.id, turn.code.taken_by(self.code()?))?;
         let (rules, has_rules) = self.access.rules_of(tx.session(turn.session_id)?.as_ref());
         let policy = (had_rules(&journal) != has_rules).then_some(has_rules);
         if runs_other(&journal, &runtime) || policy.is_some() {
@@ -61,7 +62,8 @@ impl Engine {
             journal.push(RecordedEntry { at: now, entry });
         }
         faults::at(Point::EngineClaimWritten);
-        let order = order(tx, turn, epoch, journal)?;
+        let alone = turn.life.recoveries_if_claimed(entries) > 0;
+        let order = TurnOrder { alone, ..order(tx, turn, epoch, journal)? };
         let worked = Duration::from_millis(turn.life.worked_ms);
         Ok(TurnClaim::new(&self.placement, order, tx.promotions(), rules, worked))
     }
@@ -76,7 +78,7 @@ impl Engine {
         now: Timestamp,
     ) -> Result<TurnClaim, Error> {
         let runtime = self.placement.runtime()?;
-        let epoch = tx.claim_turn(turn.id, self.store.owner())?;
+        let epoch = tx.claim_turn(turn.id, self.store.owner(), 0)?;
         tx.route_turn(turn.id, turn.code.taken_by(self.code()?))?;
         let (rules, policy) = self.access.rules_of(Some(session));
         let abandoned = session.abandoned.clone();
@@ -304,7 +306,9 @@ impl Engine {
                 let row = tx.turn(turn)?.ok_or(Error::TurnNotOpen(None))?;
                 row.life.check_owner(epoch)?;
                 let now = tx.now();
-                if row.life.claimed && row.life.recoveries_if_claimed() > engine.settings.max_recoveries {
+                if row.life.claimed.is_some()
+                    && row.life.recoveries_if_claimed(tx.journal(turn)?.len() as u64) > engine.settings.max_recoveries
+                {
                     let session = tx.session(row.session_id)?.ok_or(Error::TurnNotOpen(None))?;
                     let failed = engine.fail(tx, &session, turn, Failure::servers_killed(), now)?;
                     return Ok(Claimed::Failed(failed, Duration::from_millis(row.life.worked_ms)));
@@ -319,7 +323,7 @@ impl Engine {
                 return self.begin(claim);
             }
             Ok(Claimed::Failed(after_commit, worked)) => {
-                tracing::error!(%turn, "a turn is suspended: servers were killed while they had it at work, more often than --max-recoveries");
+                tracing::error!(%turn, "a turn is suspended: servers were killed at the same place of it, more often than --max-recoveries");
                 self.telling.counters().turn_failed(worked);
                 self.telling.run(after_commit);
             }
@@ -374,7 +378,7 @@ fn order(reader: &dyn Reader, turn: &Turn, epoch: u64, journal: Vec<RecordedEntr
         journal,
         answered_by,
         sent_by: turn.sent_by.clone(),
-        alone: turn.life.recoveries_if_claimed() > 0,
+        alone: false,
     })
 }
 

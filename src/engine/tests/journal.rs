@@ -132,7 +132,7 @@ async fn nothing_is_appended_under_another_epoch(fixture: Fixture) {
     assert_eq!(world.engine.turn_append(turn, order.epoch + 1, vec![step("a")]).await, Err(Error::TurnNotOpen(None)));
     assert_eq!(world.engine.turn_replayed(turn, order.epoch + 1, Vec::new()).await, Err(Error::TurnNotOpen(None)));
     use crate::store::StoreExt;
-    world.store.transact(About::Turn(turn), move |tx| tx.claim_turn(turn, me())).await.unwrap();
+    world.store.transact(About::Turn(turn), move |tx| tx.claim_turn(turn, me(), 0)).await.unwrap();
     assert_eq!(world.step(&order, "a").await, Err(Error::StaleEpoch));
     assert_eq!(world.end(&order).await, Err(Error::StaleEpoch));
     assert_eq!(world.kinds(turn).await, "start");

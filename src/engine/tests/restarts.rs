@@ -21,6 +21,7 @@ crate::store::contract::for_each_store!(
     an_acknowledged_answer_is_not_lost_with_the_server,
     recovered_turns_go_oldest_first_and_before_new_ones,
     a_turn_under_which_server_after_server_is_killed_is_suspended,
+    servers_that_are_killed_under_a_turn_which_comes_further_are_not_counted,
     turns_that_wait_for_a_slot_are_not_counted_with_servers_that_are_killed,
     turns_that_cannot_be_replayed_fail,
     a_parked_turn_of_an_agent_that_cannot_be_replayed_any_more_fails_when_it_is_answered,
@@ -128,7 +129,7 @@ async fn a_turn_under_which_server_after_server_is_killed_is_suspended(fixture: 
     let mut world = World::new(fixture, Settings { max_recoveries: 2, ..settings() }).await;
     let first = world.begin().await;
     world.step(&first, "a").await.unwrap();
-    // The first may only have let it wait for a slot.
+    // With the first it has come further.
     for killed in 0..3 {
         world = world.crash().await;
         assert_eq!(world.order().await.alone, killed > 0);
@@ -146,6 +147,18 @@ async fn a_turn_under_which_server_after_server_is_killed_is_suspended(fixture: 
     world.engine.retry(first.session, Actor::anyone()).await.unwrap();
     assert_eq!(journal_of(&world.order().await), "start step");
     assert_eq!(world.turn(first.turn).await.life.recoveries, 0);
+}
+
+async fn servers_that_are_killed_under_a_turn_which_comes_further_are_not_counted(fixture: Fixture) {
+    let mut world = World::new(fixture, Settings { max_recoveries: 0, ..settings() }).await;
+    let mut order = world.begin().await;
+    for name in ["a", "b", "c"] {
+        world.step(&order, name).await.unwrap();
+        world = world.crash().await;
+        order = world.order().await;
+    }
+    assert_eq!(journal_of(&order), "start step step step");
+    assert_eq!((order.alone, world.turn(order.turn).await.life.recoveries), (false, 0));
 }
 
 async fn turns_that_wait_for_a_slot_are_not_counted_with_servers_that_are_killed(fixture: Fixture) {

@@ -83,7 +83,7 @@ async fn servers_that_end_in_order_do_not_count(fixture: Fixture) {
     let first = world.begin().await;
     for _ in 0..4 {
         world.engine.shut_down(Duration::ZERO).await.unwrap();
-        assert!(!world.turn(first.turn).await.life.claimed);
+        assert_eq!(world.turn(first.turn).await.life.claimed, None);
         world = world.crash().await;
         assert_eq!(world.order().await.turn, first.turn);
     }

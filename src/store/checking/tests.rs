@@ -28,7 +28,6 @@ const ANY: [(&str, &[(&str, &str)]); 7] = [
             ("epoch", "1"),
             ("recoveries", "0"),
             ("worked_ms", "0"),
-            ("claimed", "f"),
             ("parked", "f"),
         ],
     ),

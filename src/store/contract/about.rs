@@ -27,7 +27,7 @@ const OF_THE_FIRST: [Job; 17] = [
     |tx| tx.set_aside(DueKind::Interrupt(interrupt_id(1))),
     |tx| tx.set_aside(DueKind::Timers(turn_id(1))),
     |tx| tx.insert_turn(&turn(session_id(1), 5)),
-    |tx| tx.claim_turn(turn_id(1), me()).map(drop),
+    |tx| tx.claim_turn(turn_id(1), me(), 0).map(drop),
     |tx| tx.append(turn_id(1), 1, &Entry::Cancel {}, at(0)).map(drop),
     |tx| tx.append_foreign(turn_id(1), &Entry::Cancel {}, at(0)).map(drop),
     |tx| tx.note_turn(turn_id(1), None, vec!["a".to_owned()]),

@@ -113,7 +113,7 @@ async fn two_turns(it: &Fixture) {
         for number in [1, 2] {
             tx.insert_session(&session(number), &[])?;
             tx.insert_turn(&turn(session_id(number), number))?;
-            tx.claim_turn(turn_id(number), me())?;
+            tx.claim_turn(turn_id(number), me(), 0)?;
         }
         Ok(())
     })

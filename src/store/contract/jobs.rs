@@ -38,7 +38,7 @@ fn change_everything(transaction: &mut dyn Transaction) -> Result<(), Error> {
     transaction.update_session(&session_in(1, Status::Error))?;
     transaction.set_messages(session_id(1), &[message("other")])?;
     transaction.insert_turn(&turn(session_id(1), 2))?;
-    let epoch = transaction.claim_turn(turn_id(1), me())?;
+    let epoch = transaction.claim_turn(turn_id(1), me(), 0)?;
     transaction.append(turn_id(1), epoch, &Entry::Cancel {}, at(0))?;
     transaction.end_turn(turn_id(1), at(5))?;
     transaction.insert_interrupt(&custom(1, 2))?;

@@ -213,7 +213,7 @@ fn apply(operation: &Operation, transaction: &mut dyn Transaction) -> Result<Str
             say(&transaction.update_interrupt(&interrupt)?)
         }
         Operation::InsertTurn(session, id) => say(&transaction.insert_turn(&turn(session_id(session), id))?),
-        Operation::ClaimTurn(id) => say(&transaction.claim_turn(turn_id(id), me())?),
+        Operation::ClaimTurn(id) => say(&transaction.claim_turn(turn_id(id), me(), 0)?),
         Operation::Append(id, epoch, value) => {
             say(&transaction.append(turn_id(id), epoch, &step("s", value), at(0))?)
         }

@@ -48,7 +48,7 @@ fn id() -> TurnId {
 async fn park(it: &Fixture) -> u64 {
     it.open_turn().await;
     it.write(|transaction| {
-        let epoch = transaction.claim_turn(id(), me())?;
+        let epoch = transaction.claim_turn(id(), me(), 0)?;
         transaction.append(id(), epoch, &Entry::Pause { timers: Vec::new(), context: None }, at(0))?;
         transaction.park_turn(id(), epoch, Some(at(500)), 42)?;
         Ok(epoch)
@@ -59,7 +59,7 @@ async fn park(it: &Fixture) -> u64 {
 async fn suspend(it: &Fixture) -> u64 {
     it.open_turn().await;
     it.write(|transaction| {
-        let epoch = transaction.claim_turn(id(), me())?;
+        let epoch = transaction.claim_turn(id(), me(), 0)?;
         transaction.append(id(), epoch, &step("a", json!(1)), at(0))?;
         transaction.lose_turn(id(), epoch, true, 42)?;
         transaction.suspend_turn(id(), at(7), "v1")?;
@@ -87,8 +87,8 @@ async fn parking_a_turn_takes_it_from_its_owner(it: Fixture) {
 
 async fn only_the_owner_parks(it: Fixture) {
     it.open_turn().await;
-    let old = it.write(|tx| tx.claim_turn(id(), me())).await;
-    it.write(|tx| tx.claim_turn(id(), me())).await;
+    let old = it.write(|tx| tx.claim_turn(id(), me(), 0)).await;
+    it.write(|tx| tx.claim_turn(id(), me(), 0)).await;
     assert_eq!(it.refuse(move |tx| tx.park_turn(id(), old, None, 0)).await, Error::StaleEpoch);
     assert!(!turn_of(&it, TURN).await.life.is_parked());
     assert_eq!(it.refuse(|tx| tx.park_turn(turn_id(9), 1, None, 0)).await, Error::TurnNotOpen(None));
@@ -114,15 +114,15 @@ async fn a_parked_turn_is_woken_for_whoever_claims_it_then(it: Fixture) {
     assert_eq!(refused, Error::StaleEpoch);
     let refused = it.refuse(|tx| tx.wake_turn(id())).await;
     assert_eq!(refused, Error::Internal("a turn that is under way cannot be woken".to_owned()));
-    assert!(it.write(|tx| tx.claim_turn(id(), me())).await > ready.epoch);
+    assert!(it.write(|tx| tx.claim_turn(id(), me(), 0)).await > ready.epoch);
 }
 
 async fn claiming_a_parked_turn_wakes_it(it: Fixture) {
     let old = park(&it).await;
-    let epoch = it.write(|tx| tx.claim_turn(id(), me())).await;
+    let epoch = it.write(|tx| tx.claim_turn(id(), me(), 0)).await;
     assert!(epoch > old + 1);
     let woken = turn_of(&it, TURN).await;
-    assert_eq!(woken.life, Life { epoch, recoveries: 0, worked_ms: 42, claimed: true, state: TurnState::UnderWay });
+    assert_eq!(woken.life, Life { epoch, recoveries: 0, worked_ms: 42, claimed: Some(0), state: TurnState::UnderWay });
     assert_eq!(it.upkeep().next_due().await.unwrap(), None);
     it.write(move |tx| tx.append(id(), epoch, &step("b", json!(1)), at(1))).await;
 }
@@ -134,10 +134,10 @@ async fn unparked_turns_are_listed_oldest_first(it: Fixture) {
             tx.insert_turn(&turn(session_id(number), 10 - number))?;
         }
         for number in [2, 3] {
-            let epoch = tx.claim_turn(turn_id(10 - number), me())?;
+            let epoch = tx.claim_turn(turn_id(10 - number), me(), 0)?;
             tx.park_turn(turn_id(10 - number), epoch, None, 0)?;
         }
-        tx.claim_turn(turn_id(7), me())?;
+        tx.claim_turn(turn_id(7), me(), 0)?;
         tx.end_turn(turn_id(5), at(50))?;
         tx.suspend_turn(turn_id(4), at(50), "v1")
     })
@@ -157,7 +157,7 @@ async fn a_suspended_turn_is_closed_and_its_journal_kept(it: Fixture) {
     let refusals = [
         it.refuse(move |tx| tx.append(id(), epoch, &Entry::Cancel {}, at(8)).map(drop)).await,
         it.refuse(move |tx| tx.append_foreign(id(), &Entry::Cancel {}, at(8)).map(drop)).await,
-        it.refuse(move |tx| tx.claim_turn(id(), me()).map(drop)).await,
+        it.refuse(move |tx| tx.claim_turn(id(), me(), 0).map(drop)).await,
         it.refuse(move |tx| tx.suspend_turn(id(), at(8), "v2")).await,
         it.refuse(move |tx| tx.lose_turn(id(), epoch, true, 42).map(drop)).await,
         it.refuse(move |tx| tx.wake_turn(id())).await,
@@ -176,7 +176,7 @@ async fn a_reopened_turn_goes_on(it: Fixture) {
     // Its owner from before is gone, although nobody has claimed it since.
     let refused = it.refuse(move |tx| tx.append(id(), old, &Entry::Cancel {}, at(8)).map(drop)).await;
     assert_eq!(refused, Error::StaleEpoch);
-    let epoch = it.write(|tx| tx.claim_turn(id(), me())).await;
+    let epoch = it.write(|tx| tx.claim_turn(id(), me(), 0)).await;
     assert_eq!(it.write(move |tx| tx.append(id(), epoch, &step("b", json!(2)), at(9))).await, 1);
 }
 
@@ -245,9 +245,9 @@ async fn turns_that_nobody_has_are_told_as_they_stand(it: Fixture) {
             tx.append_foreign(turn_id(number), &Entry::Pause { timers, context: None }, at(0))?;
         }
         tx.append_foreign(turn_id(3), &step("a", json!(1)), at(0))?;
-        tx.claim_turn(turn_id(4), me())?;
+        tx.claim_turn(turn_id(4), me(), 0)?;
         tx.end_turn(turn_id(5), at(1))?;
-        let epoch = tx.claim_turn(turn_id(6), me())?;
+        let epoch = tx.claim_turn(turn_id(6), me(), 0)?;
         tx.park_turn(turn_id(6), epoch, None, 0)
     })
     .await;
@@ -304,7 +304,7 @@ async fn lost_workers_are_counted_where_that_counts(it: Fixture) {
     it.open_turn().await;
     for (counts, recoveries) in [(true, 1), (false, 1), (true, 2)] {
         let lost = it.write(move |tx| {
-            let epoch = tx.claim_turn(id(), me())?;
+            let epoch = tx.claim_turn(id(), me(), 0)?;
             let recoveries = tx.lose_turn(id(), epoch, counts, epoch)?;
             Ok((epoch, recoveries))
         });
@@ -337,7 +337,7 @@ async fn notes_are_kept_and_added_to(it: Fixture) {
 fn park_until(tx: &mut dyn Transaction, number: u128, wake_at: i64) -> Result<(), Error> {
     tx.insert_session(&session(number), &[])?;
     tx.insert_turn(&turn(session_id(number), number))?;
-    let epoch = tx.claim_turn(turn_id(number), me())?;
+    let epoch = tx.claim_turn(turn_id(number), me(), 0)?;
     tx.park_turn(turn_id(number), epoch, Some(at(wake_at)), 0)
 }
 
@@ -397,7 +397,7 @@ async fn nothing_settled_is_due(it: Fixture) {
     assert_eq!(due(&it, 100, 10).await, [timers_due(2, 20), interrupt_due(2, 40)]);
     it.write(|tx| tx.delete_session(session_id(1))).await;
     assert_eq!(due(&it, 100, 10).await, [timers_due(2, 20)]);
-    it.write(|tx| tx.claim_turn(turn_id(2), me())).await;
+    it.write(|tx| tx.claim_turn(turn_id(2), me(), 0)).await;
     assert_eq!(it.upkeep().next_due().await.unwrap(), None);
 }
 

@@ -19,7 +19,7 @@ const EXPIRES: i64 = 1_000;
 fn any_event() -> impl Strategy<Value = (TurnEvent, u64)> {
     let time = || (0_i64..9).prop_map(at);
     let event = prop_oneof![
-        4 => Just(TurnEvent::Claimed),
+        4 => (0_u64..3).prop_map(|entries| TurnEvent::Claimed { entries }),
         3 => (prop::option::of(time()), 0_u64..9)
             .prop_map(|(wake_at, worked_ms)| TurnEvent::Parked { epoch: 0, wake_at, worked_ms }),
         2 => Just(TurnEvent::Woken),

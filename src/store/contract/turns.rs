@@ -95,8 +95,8 @@ async fn open_turns_are_listed_oldest_first(it: Fixture) {
 
 async fn each_claim_has_a_higher_epoch(it: Fixture) {
     it.open_turn().await;
-    assert_eq!(it.write(|transaction| transaction.claim_turn(turn_id(1), me())).await, 1);
-    assert_eq!(it.write(|transaction| transaction.claim_turn(turn_id(1), me())).await, 2);
+    assert_eq!(it.write(|transaction| transaction.claim_turn(turn_id(1), me(), 0)).await, 1);
+    assert_eq!(it.write(|transaction| transaction.claim_turn(turn_id(1), me(), 0)).await, 2);
     assert_eq!(it.read(|reader| reader.life(turn_id(1))).await.unwrap().epoch, 2);
 }
 
@@ -168,7 +168,7 @@ async fn entries_are_numbered_from_zero_and_read_back_in_order(it: Fixture) {
     let expected = entries.clone();
     let indexes = it
         .write(move |transaction| {
-            let epoch = transaction.claim_turn(turn_id(1), me())?;
+            let epoch = transaction.claim_turn(turn_id(1), me(), 0)?;
             let numbered = (0..).zip(&entries);
             numbered
                 .map(|(number, entry)| transaction.append(turn_id(1), epoch, entry, at(number)))
@@ -200,8 +200,8 @@ async fn entries_are_numbered_from_zero_and_read_back_in_order(it: Fixture) {
 
 async fn an_owner_that_was_replaced_writes_nothing(it: Fixture) {
     it.open_turn().await;
-    let old = it.write(|transaction| transaction.claim_turn(turn_id(1), me())).await;
-    let new = it.write(|transaction| transaction.claim_turn(turn_id(1), me())).await;
+    let old = it.write(|transaction| transaction.claim_turn(turn_id(1), me(), 0)).await;
+    let new = it.write(|transaction| transaction.claim_turn(turn_id(1), me(), 0)).await;
     let refused =
         it.refuse(move |transaction| transaction.append(turn_id(1), old, &Entry::Cancel {}, at(0)).map(drop)).await;
     assert_eq!(refused, Error::StaleEpoch);
@@ -221,7 +221,7 @@ async fn answers_come_in_without_an_epoch(it: Fixture) {
     let answer = || Entry::Answer { interrupt_id: interrupt_id(1), value: json!(false) };
     let indexes = it
         .write(move |transaction| {
-            let epoch = transaction.claim_turn(turn_id(1), me())?;
+            let epoch = transaction.claim_turn(turn_id(1), me(), 0)?;
             Ok([
                 transaction.append(turn_id(1), epoch, &step("a", json!(1)), at(0))?,
                 transaction.append_foreign(turn_id(1), &answer(), at(0))?,
@@ -238,7 +238,7 @@ async fn an_ended_turn_takes_nothing_more(it: Fixture) {
     it.open_turn().await;
     let epoch = it
         .write(|transaction| {
-            let epoch = transaction.claim_turn(turn_id(1), me())?;
+            let epoch = transaction.claim_turn(turn_id(1), me(), 0)?;
             transaction.append(turn_id(1), epoch, &Entry::End { ending: Ending::Done }, at(0))?;
             transaction.end_turn(turn_id(1), at(9))?;
             Ok(epoch)
@@ -259,7 +259,7 @@ async fn refuses_everything(it: &Fixture, epoch: u64, stands: Option<TurnStatus>
         it.refuse(move |transaction| transaction.append(id, epoch, &Entry::Cancel {}, at(0)).map(drop)).await,
         it.refuse(move |transaction| transaction.append(id, epoch + 1, &Entry::Cancel {}, at(0)).map(drop)).await,
         it.refuse(move |transaction| transaction.append_foreign(id, &Entry::Cancel {}, at(0)).map(drop)).await,
-        it.refuse(move |transaction| transaction.claim_turn(id, me()).map(drop)).await,
+        it.refuse(move |transaction| transaction.claim_turn(id, me(), 0).map(drop)).await,
         it.refuse(move |transaction| transaction.end_turn(id, at(10))).await,
     ];
     assert_eq!(vec![Error::TurnNotOpen(stands); 5], refusals);

@@ -130,7 +130,7 @@ pub(in crate::store) const TABLES: &[Table] = &[
             int("wake_at"),
             int("recoveries"),
             int("worked_ms"),
-            bool("claimed"),
+            int("claimed"),
             text("impure_at"),
             json("warnings"),
             text("suspended_code"),

@@ -245,7 +245,7 @@ fn state<'r>(columns: RowColumns<'r, &'r TurnChange>) -> Result<RowColumns<'r, &
         .plain(|row| rows::integer(row.turn.life.epoch))
         .plain(|row| i64::from(row.turn.life.recoveries))
         .plain(|row| rows::integer(row.turn.life.worked_ms))
-        .plain(|row| row.turn.life.claimed)
+        .plain(|row| row.turn.life.claimed.map(rows::integer))
         .plain(move |row| of(row).parked)
         .plain(move |row| of(row).wake_at)
         .plain(move |row| of(row).ended_at)

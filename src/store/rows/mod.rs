@@ -269,7 +269,7 @@ pub(super) fn retriable(cells: &mut impl Cells) -> Result<RetriableTurn, Error> 
 /// How a turn stands: the columns from `epoch` on of `turns/select.sql` and `turns/found.sql`.
 pub(super) fn life(cells: &mut impl Cells) -> Result<Life, Error> {
     let (epoch, recoveries, worked_ms) = (cells.number()?, cells.plain()?, cells.number()?);
-    let claimed = cells.plain()?;
+    let claimed = cells.plain::<Option<i64>>()?.and_then(|entries| u64::try_from(entries).ok());
     let (is_parked, wake_at, ended_at) = (cells.plain()?, cells.time_or_none()?, cells.time_or_none()?);
     let state = match (ended_at, cells.plain::<Option<String>>()?) {
         (Some(at), Some(code)) => TurnState::Suspended { at, code },

@@ -343,8 +343,8 @@ impl TurnWriter for JobTransaction<'_> {
         Ok(())
     }
 
-    fn claim_turn(&mut self, id: TurnId, owner: TurnOwner) -> Result<u64, Error> {
-        let epoch = self.change_turn(id, TurnEvent::Claimed)?.epoch;
+    fn claim_turn(&mut self, id: TurnId, owner: TurnOwner, entries: u64) -> Result<u64, Error> {
+        let epoch = self.change_turn(id, TurnEvent::Claimed { entries })?.epoch;
         self.notes.give_turn(id, owner);
         Ok(epoch)
     }

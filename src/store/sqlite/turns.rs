@@ -112,7 +112,7 @@ impl TurnWriter for Handle<'_> {
             rows::integer(life.epoch),
             life.recoveries,
             rows::integer(life.worked_ms),
-            life.claimed,
+            life.claimed.map(rows::integer),
             state.parked,
             state.wake_at,
             state.ended_at,

@@ -12,7 +12,7 @@ def test_a_turn_under_which_server_after_server_is_killed_is_suspended(tmp_path:
     place = tmp_path / "step"
     with serving(tmp_path, max_recoveries=1) as served:
         session = at_work(served, place, once=False)
-    # The first server may only have let it wait for a slot, and does not count.
+    # With the first server it has begun, and come further.
     for times in (2, 3):
         with serving(tmp_path, max_recoveries=1) as served:
             eventually(lambda: ran(place), times)

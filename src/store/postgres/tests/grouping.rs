@@ -27,7 +27,7 @@ async fn what_comes_while_others_are_under_way_is_one_transaction_and_each_is_to
         store.transact(about(number), move |tx| {
             tx.insert_session(&session(number), &[])?;
             tx.insert_turn(&turn(session_id(number), number))?;
-            tx.claim_turn(turn_id(number), me())
+            tx.claim_turn(turn_id(number), me(), 0)
         })
     });
     assert!(join_all(made).await.into_iter().all(|outcome| outcome == Ok(1)));

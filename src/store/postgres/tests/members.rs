@@ -212,7 +212,7 @@ async fn whose_owner_is_gone_or_who_was_let_go_of_is_orphaned_and_ones_own_are_n
         let begun = store.transact(About::Session(session_id(number)), move |tx| {
             tx.insert_session(&session(number), &[])?;
             tx.insert_turn(&turn(session_id(number), number))?;
-            tx.claim_turn(turn_id(number), owner)?;
+            tx.claim_turn(turn_id(number), owner, 0)?;
             if number == 3 { tx.release_turn(turn_id(number)) } else { Ok(()) }
         });
         begun.await.unwrap();
@@ -250,7 +250,7 @@ async fn of_the_turns_that_nobody_has_those_are_ready_that_wait_for_no_person() 
         let begun = other.transact(About::Session(session_id(number)), move |tx| {
             tx.insert_session(&session(number), &[])?;
             tx.insert_turn(&turn(session_id(number), number))?;
-            let epoch = tx.claim_turn(id, owner)?;
+            let epoch = tx.claim_turn(id, owner, 0)?;
             tx.append(id, epoch, &step("a", json!(1)), written_at)?;
             match number {
                 2 | 5 => tx.release_turn(id),
@@ -319,12 +319,12 @@ async fn of_turns_in_memory_those_are_told_of_to_whom_others_have_written_or_tha
         let begun = store.transact(About::Session(session_id(number)), move |tx| {
             tx.insert_session(&session(number), &[])?;
             tx.insert_turn(&turn(session_id(number), number))?;
-            let epoch = tx.claim_turn(turn_id(number), owner)?;
+            let epoch = tx.claim_turn(turn_id(number), owner, 0)?;
             let answer = Entry::Answer { interrupt_id: interrupt_id(number), value: json!(1) };
             tx.append(turn_id(number), epoch, &step("a", json!(1)), at(0))?;
             match number {
                 2 => tx.append_foreign(turn_id(number), &answer, at(0)).map(drop),
-                3 => tx.claim_turn(turn_id(number), owner).map(drop),
+                3 => tx.claim_turn(turn_id(number), owner, 0).map(drop),
                 4 => tx.end_turn(turn_id(number), at(0)),
                 _ => Ok(()),
             }

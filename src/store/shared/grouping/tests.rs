@@ -39,7 +39,7 @@ async fn world(weather: Weather, seed: u64) -> (SimulatedDatabase, SharedStore<S
         far.transact(about(number), move |tx| {
             tx.insert_session(&session(number), &[])?;
             tx.insert_turn(&turn(session_id(number), number))?;
-            tx.claim_turn(turn_id(number), me())
+            tx.claim_turn(turn_id(number), me(), 0)
         })
     });
     for outcome in join_all(made).await {

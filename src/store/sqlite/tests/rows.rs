@@ -247,7 +247,7 @@ async fn whoever_was_away_for_long_is_told_by_the_journals_of_the_session_alone(
         let stored = store.transact(about(number), move |tx| {
             tx.insert_session(&session(number), &[])?;
             tx.insert_turn(&turn(session_id(number), number))?;
-            tx.claim_turn(turn_id(number), me())
+            tx.claim_turn(turn_id(number), me(), 0)
         });
         stored.await.unwrap();
     }

@@ -69,7 +69,7 @@ impl Written {
         let turn = self.turn.id;
         tx.insert_turn(&self.turn)?;
         self.become_(tx, Phase::Running { turn })?;
-        self.epoch = tx.claim_turn(turn, me())?;
+        self.epoch = tx.claim_turn(turn, me(), 0)?;
         let start = Entry::Start {
             code: "0123456789abcdef".to_owned(),
             python: "3.11".to_owned(),
@@ -112,7 +112,7 @@ impl Written {
     }
 
     fn claim(&mut self, tx: &mut dyn Transaction) -> Result<(), Error> {
-        self.epoch = tx.claim_turn(self.turn.id, me())?;
+        self.epoch = tx.claim_turn(self.turn.id, me(), 0)?;
         Ok(())
     }
 
