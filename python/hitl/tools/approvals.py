@@ -196,8 +196,7 @@ async def _ask_until_clear(
             break
         by_code = proposed is not None and proposed.type == "edit" and decision["args"] == proposed.args
         try:
-            given = await check(turn, tool, decision["args"])
-            _require_shown(tool, given)
+            given = await _read_edit(turn, tool, decision["args"], tool_call_id)
         except InvalidArguments as error:
             # The schema, against which the answer was checked, says less than the types do.
             if by_code or not await _is_refused(turn, tool, tool_call_id):
@@ -228,6 +227,38 @@ async def _ask_until_clear(
     )
 
 
+async def _read_edit(turn: Turn, tool: AnyTool, said: dict[str, Any], tool_call_id: str | None) -> Arguments:
+    """Edited arguments, checked. `InvalidArguments` also for those that the journal has as refused, whatever the types
+    say of them by now: a deploy may have loosened them."""
+    was_refused = _was_refused(turn, tool, tool_call_id)
+    if was_refused:
+        given = tool.check(said)  # nothing was recorded of it
+    else:
+        given = await check(turn, tool, said)
+        was_refused = _was_refused(turn, tool, tool_call_id)  # what was recorded of it came before that
+    _require_shown(tool, given)
+    if was_refused:
+        raise InvalidArguments("the arguments did not fit when they came")
+    return given
+
+
+def _was_refused(turn: Turn, tool: AnyTool, tool_call_id: str | None) -> bool:
+    """Whether the journal has it that the arguments which a person just gave were refused, and goes on here with a
+    question, if at all. Of a call without an id, what is recorded may be of another one beside it."""
+    place = place_var.get()
+    if place is None or not turn.is_recorded_before(_refusal_key(tool, tool_call_id), None):
+        return False
+    path = place.following_step()
+    recorded = turn.order.recorded_step(path)
+    if recorded is None:
+        return tool_call_id is not None
+    return recorded[1]["path"] == path and recorded[1]["kind"] == "interrupt"
+
+
+def _refusal_key(tool: AnyTool, tool_call_id: str | None) -> str:
+    return f"refused edit:{tool_call_id or tool.name}"
+
+
 async def _is_refused(turn: Turn, tool: AnyTool, tool_call_id: str | None) -> bool:
     """Whether a person whose edit does not fit is asked once more: not where the journal is of a release that told the
     model instead, and goes on so."""
@@ -235,9 +266,14 @@ async def _is_refused(turn: Turn, tool: AnyTool, tool_call_id: str | None) -> bo
     async def body() -> bool:
         return True
 
-    key = f"refused edit:{tool_call_id or tool.name}"
     refused: bool = await turn.run_step(
-        "policy", f"{tool.name}.refused_edit", body, key=key, past=False, is_edit=True, by_any_code=True
+        "policy",
+        f"{tool.name}.refused_edit",
+        body,
+        key=_refusal_key(tool, tool_call_id),
+        past=False,
+        is_edit=True,
+        by_any_code=True,
     )
     return refused
 

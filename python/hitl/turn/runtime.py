@@ -327,6 +327,15 @@ class Turn:
         path = place.following_step() if key is None else self.names.numbered(place.keyed_step(key))
         return self.order.recorded_step(path) is not None
 
+    def is_recorded_before(self, key: str, other: str | None) -> bool:
+        """Whether the journal that this run began with has the next step of the name ``key`` that is made here, and not
+        before it the next one of the name ``other``, or without that the next of all."""
+        place = self._here()
+        following = place.following_step() if other is None else self.names.numbered(place.keyed_step(other))
+        recorded = self.order.recorded_step(self.names.numbered(place.keyed_step(key)))
+        after = self.order.recorded_step(following)
+        return recorded is not None and (after is None or recorded[0] < after[0])
+
     @property
     def may_have_rules(self) -> bool:
         """Whether there may be a call that ``has_rules_for`` is true of."""

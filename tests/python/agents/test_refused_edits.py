@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -9,9 +10,11 @@ from typing import Annotated, Any
 from uuid import UUID
 
 import pytest
-from pydantic import AfterValidator, AnyUrl
+from pydantic import AfterValidator, AnyUrl, Field
 
 from hitl import ReActAgent, tool
+from hitl import agent as hitl_agent
+from hitl.driver.shapes import as_agent
 from hitl.journal.ports import InterruptRequest
 from hitl.messages import ChatMessage
 from hitl.testing import ScriptedChatClient
@@ -133,3 +136,68 @@ async def test_an_edit_that_does_not_fit_is_asked_for_again_where_the_turn_went_
     _, state = await again.run(agent().run_turn, ChatMessage.user_message(content="go"), [])
     assert sorted(effects) == [1, 2]
     assert [message.content for message in state if message.role == "tool"] == ["paid 1", "paid 2"]
+
+
+@pytest.mark.parametrize("is_asked_again", [True, False], ids=["asked again", "not asked again yet"])
+@pytest.mark.parametrize("has_made_default", [False, True])
+async def test_an_edit_stays_refused_although_a_deploy_has_loosened_the_types(
+    is_asked_again: bool, has_made_default: bool
+) -> None:
+    """An edit that was taken before it, and changed, stays taken too."""
+    effects: Effects = []
+
+    def agent(kind: Any) -> ReActAgent:
+        async def pay(cents: int, notes: list[str]) -> str:
+            effects.append(cents)
+            return f"paid {cents}"
+
+        pay.__annotations__["cents"] = kind
+        if has_made_default:
+            pay.__annotations__["notes"] = Annotated[list[str], Field(default_factory=list)]
+        return agent_with(tool(pay, requires_approval=True), cents=2, notes=[])
+
+    answers = [edit(cents="4", notes=[]), edit(cents=3), edit(cents=8)]
+    if not has_made_default:
+        answers[1:] = [{"type": "edit", "args": {**each["args"], "notes": []}} for each in answers[1:]]
+    journal = (
+        await run_locally(agent(Annotated[int, AfterValidator(even)]), "go", answers=lambda _: answers.pop(0))
+    ).port.journal
+    refused = next(at for at, entry in enumerate(journal) if entry.get("step", {}).get("name") == "pay.refused_edit")
+    asked = [at for at, entry in enumerate(journal) if entry["entry"] == "ask"]
+    assert [at < refused for at in asked] == [True, True, False]
+    effects.clear()
+
+    again = LocalTurn(lambda _: APPROVE, journal=journal[: (asked[2] if is_asked_again else refused) + 1])
+    await again.run(agent(int).run_turn, ChatMessage.user_message(content="go"), [])
+    assert effects == [4]
+
+
+@pytest.mark.parametrize("is_done", [True, False], ids=["done", "at work"])
+async def test_an_edit_that_was_taken_is_not_taken_for_the_refused_one_of_a_call_beside_it(is_done: bool) -> None:
+    """Calls that code makes have no id by which what is recorded of them is told apart."""
+    refused = asyncio.Event()
+
+    @tool(requires_approval=True, once=False)
+    async def pay(cents: Annotated[int, AfterValidator(even)]) -> str:
+        await refused.wait()
+        return f"paid {cents}"
+
+    @hitl_agent
+    async def both(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+        said = await asyncio.gather(pay.call(cents=2), pay.call(cents=4))
+        return ChatMessage.assistant_message(content=" ".join(said)), [*state, message]
+
+    def answer(asked: InterruptRequest) -> Any:
+        if asked["message"]:
+            refused.set()
+            return edit(cents=10)
+        return edit(cents=8 if asked["payload"]["tool_args"] == {"cents": 2} else 3)
+
+    first = await run_locally(both, "go", answers=answer)
+    journal = first.port.journal
+    assert first.response.content is not None
+    assert first.response.content.count("paid") == 2
+    asked = [at for at, entry in enumerate(journal) if entry["entry"] == "ask"]
+    again = LocalTurn(lambda _: edit(cents=10), journal=journal if is_done else journal[: asked[2] + 1], agent="both")
+    reply, _ = await again.run(as_agent(both).run, ChatMessage.user_message(content="go"), [])
+    assert reply.content == first.response.content

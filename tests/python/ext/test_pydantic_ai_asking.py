@@ -21,7 +21,7 @@ from pydantic_ai import (
     ToolCallPart,
     ToolDefinition,
 )
-from pydantic_ai.capabilities import RequestInput
+from pydantic_ai.capabilities import AbstractCapability, RequestInput
 from pydantic_ai.external_events import wait_for_external_event
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
@@ -205,6 +205,72 @@ async def test_one_edit_is_asked_for_again_while_the_other_call_goes_on() -> Non
     assert run.requests[2]["message"] == (
         "The answer was refused: arguments: Value error, never thirteen From the till."
     )
+
+
+taken: set[int] = set()
+
+
+class Slot(BaseModel):
+    cents: int
+
+    def model_post_init(self, _: Any) -> None:
+        if self.cents in taken:
+            raise ValueError("taken")
+
+
+@pytest.mark.parametrize("is_collected", [False, True], ids=["gated", "collected"])
+@pytest.mark.parametrize("is_validated", [False, True], ids=["types", "types and a validator"])
+@pytest.mark.parametrize("is_asked_again", [True, False], ids=["asked again", "not asked again yet"])
+async def test_an_edit_stays_refused_whatever_is_said_of_it_by_now(
+    is_collected: bool, is_validated: bool, is_asked_again: bool
+) -> None:
+    """Also where the model has made another call by that id before, whose edit was taken. A validator of a tool is a
+    step, which the recorded turn did not come to."""
+    taken.add(13)
+    effects: Effects = []
+
+    class Reviewed(AbstractCapability[Any]):
+        async def after_tool_validate(self, ctx: RunContext[Any], *, args: dict[str, Any], **_: Any) -> dict[str, Any]:
+            if is_collected and not ctx.tool_call_approved:
+                raise ApprovalRequired
+            return args
+
+    def check(ctx: RunContext[None], slot: Slot) -> None:
+        """It has nothing against it."""
+
+    def reply(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
+        done = sum(isinstance(message, ModelResponse) for message in messages)
+        call = ToolCallPart("pay", {"cents": 5}, tool_call_id="same")
+        return ModelResponse([call if done < 2 else TextPart("Done.")])
+
+    def make() -> Any:
+        agent = Agent(FunctionModel(reply), name="payer", capabilities=[Reviewed()])
+
+        @agent.tool_plain(requires_approval=not is_collected, args_validator=check if is_validated else None)
+        def pay(slot: Slot) -> str:
+            effects.append(slot.cents)
+            return f"paid {slot.cents}"
+
+        return load(agent)
+
+    async def run(answers: list[Any], journal: list[Any] | None) -> LocalTurn:
+        turn = LocalTurn(lambda asked: answers.pop(0), agent="payer", journal=journal)
+        await turn.run(make().run, ChatMessage.user_message(content="go"), [])
+        await turn.end()
+        return turn
+
+    journal = (await run([edit(5), edit(13), edit(8)], None)).port.journal
+    refused = next(at for at, entry in enumerate(journal) if entry.get("step", {}).get("name") == "pay.refused_edit")
+    asked = [at for at, entry in enumerate(journal) if entry["entry"] == "ask"]
+    assert (effects, len(asked)) == ([5, 8], 3)
+
+    taken.clear()
+    effects.clear()
+    again = await run([edit(9)], journal[: (asked[2] if is_asked_again else refused) + 1])
+    assert effects == [9]
+    if not is_asked_again:
+        (last,) = (each.request for each in again.port.interrupts)
+        assert last["message"] == "The answer was refused: the arguments did not fit when they came."
 
 
 async def test_validators_see_a_persons_arguments_once() -> None:

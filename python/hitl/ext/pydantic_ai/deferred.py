@@ -17,7 +17,15 @@ from pydantic_ai.messages import ToolCallPart
 from pydantic_ai.tools import DeferredToolRequests, DeferredToolResults, RunContext, ToolApproved, ToolDenied
 
 from hitl.ext.arguments import JudgedArguments
-from hitl.ext.pydantic_ai.gate import approved_calls, ask_until_read, denial, put_question, shown_unread
+from hitl.ext.pydantic_ai.gate import (
+    approved_calls,
+    ask_until_read,
+    denial,
+    only_types_refused,
+    put_question,
+    read_types,
+    shown_unread,
+)
 
 
 class AskedFirst(AbstractCapability[Any]):
@@ -92,11 +100,21 @@ async def _approval(
     return ToolApproved(override_args=GivenArguments(approval.args, given.read))
 
 
-async def _read(ctx: RunContext[Any], call: ToolCallPart, given: dict[str, Any]) -> dict[str, Any] | None:
+async def _read(
+    ctx: RunContext[Any], call: ToolCallPart, given: dict[str, Any], was_refused: bool
+) -> dict[str, Any] | None:
     """What the framework makes of a person's arguments; None where that is still to be seen. Raises ValidationError
     and ModelRetry."""
     if ctx.tool_manager is None or not ctx.tool_manager.tools:
         return None
+    tool = ctx.tool_manager.tools.get(call.tool_name)
+    if (
+        was_refused
+        and tool is not None
+        and tool.args_validator_func is not None
+        and only_types_refused(call.tool_call_id)
+    ):
+        return read_types(tool, given, ctx)
     try:
         validated = await ctx.tool_manager.validate_tool_call(
             replace(call, args=given), approved=True, wrap_validation_errors=False

@@ -218,10 +218,14 @@ async def ask_until_read(
     call_id: str,
     required: bool,
     metadata: dict[str, Any] | None,
-    read: Callable[[dict[str, Any]], Awaitable[dict[str, Any] | None]],
+    read: Callable[[dict[str, Any], bool], Awaitable[dict[str, Any] | None]],
 ) -> Given:
     """As ``ask_about``. Arguments that a person gave, and that ``read`` does not take, are asked for again, with its
-    words: a schema, by which they were checked, says less than types and validators do."""
+    words: a schema, by which they were checked, says less than types and validators do.
+
+    Those that the journal has as refused stay so, whatever ``read`` says of them by now, which is told of that. It is
+    called all the same: it may have recorded something, and has the words where nobody has been asked again yet.
+    """
     refusal: str | None = None
     while True:
         approval = await ask_about(
@@ -229,13 +233,21 @@ async def ask_until_read(
         )
         if approval is None or not approval.edited:
             return Given(approval)
+        was_refused = _was_refused(call_id)
+        made: dict[str, Any] | None = None
+        error: ValidationError | ModelRetry | None = None
         try:
-            return Given(approval, await read(approval.args))
-        except (ValidationError, ModelRetry) as error:
-            if not await _is_refused(tool.name, call_id):
-                return Given(approval, error=error)
-            refusal = describe_errors(error) if isinstance(error, ValidationError) else error.message
-            required = True
+            made = await read(approval.args, was_refused)
+        except (ValidationError, ModelRetry) as wrong:
+            error = wrong
+        except Exception:
+            if not was_refused:
+                raise
+        if error is None and not was_refused:
+            return Given(approval, made)
+        if not await _is_refused(tool.name, call_id):
+            return Given(approval, error=error)
+        refusal, required = _words(error), True
 
 
 async def put_question(
@@ -333,15 +345,46 @@ def _validated(tool: ToolsetTool[Any], given: dict[str, Any], ctx: RunContext[An
         return None
 
 
-async def _read(tool: ToolsetTool[Any], given: dict[str, Any], *, ctx: RunContext[Any]) -> dict[str, Any]:
+async def _read(
+    tool: ToolsetTool[Any], given: dict[str, Any], was_refused: bool, *, ctx: RunContext[Any]
+) -> dict[str, Any]:
     """A person's arguments, checked as the model's are. Raises ValidationError and ModelRetry."""
-    made: dict[str, Any] = tool.args_validator.validate_python(given, context=ctx.validation_context)
-    arguments = with_lists(made)
-    if tool.args_validator_func is not None:
+    arguments = read_types(tool, given, ctx)
+    call_id = ctx.tool_call_id or tool.tool_def.name
+    if tool.args_validator_func is not None and not (was_refused and only_types_refused(call_id)):
         checked = tool.args_validator_func(replace(ctx, tool_call_approved=True), **arguments)
         if checked is not None:
             await checked
     return arguments
+
+
+def read_types(tool: ToolsetTool[Any], given: dict[str, Any], ctx: RunContext[Any]) -> dict[str, Any]:
+    """What the types alone make of arguments. Raises ValidationError."""
+    made: dict[str, Any] = tool.args_validator.validate_python(given, context=ctx.validation_context)
+    return with_lists(made)
+
+
+def only_types_refused(call_id: str) -> bool:
+    """Of arguments that the journal has as refused: whether the validator of the tool, which is a step, never saw them.
+    It must not be asked now: what is recorded goes on without."""
+    return not current_turn().is_recorded_before(f"validate:{call_id}", _refusal_key(call_id))
+
+
+def _words(error: ValidationError | ModelRetry | None) -> str:
+    """What a person is told who is asked once more."""
+    if error is None:
+        return "the arguments did not fit when they came."
+    return describe_errors(error) if isinstance(error, ValidationError) else error.message
+
+
+def _was_refused(call_id: str) -> bool:
+    """Whether the journal has it that the arguments which a person just gave were refused. An id may stand for several
+    calls, one after the other: what is recorded after the next question is of a later one."""
+    return current_turn().is_recorded_before(_refusal_key(call_id), f"approval:{call_id}")
+
+
+def _refusal_key(call_id: str) -> str:
+    return f"refused edit:{call_id}"
 
 
 async def _is_refused(name: str, call_id: str) -> bool:
@@ -355,7 +398,7 @@ async def _is_refused(name: str, call_id: str) -> bool:
         "policy",
         f"{name}.refused_edit",
         body,
-        key=f"refused edit:{call_id}",
+        key=_refusal_key(call_id),
         past=False,
         is_edit=True,
         by_any_code=True,
