@@ -294,6 +294,36 @@ async def test_validators_see_a_persons_arguments_once() -> None:
     assert seen == [(5, False), (8, True)]
 
 
+@pytest.mark.parametrize("wrong", [False, True], ids=["at once", "asked again"])
+async def test_what_hooks_around_make_of_a_persons_arguments_they_make_once(wrong: bool) -> None:
+    class Fee(AbstractCapability[Any]):
+        async def wrap_tool_validate(
+            self, ctx: RunContext[Any], *, args: Any, handler: Any, **_: Any
+        ) -> dict[str, Any]:
+            made: dict[str, Any] = await handler(args)
+            made["cents"] += 100
+            return made
+
+    def check(ctx: RunContext[None], cents: int) -> None:
+        if cents == 13:
+            raise ModelRetry("never thirteen")
+        if not ctx.tool_call_approved:
+            raise ApprovalRequired
+
+    def make(effects: Effects) -> Any:
+        agent = Agent(says([("pay", {"cents": 5})]), name="payer", capabilities=[Fee()])
+
+        @agent.tool_plain(args_validator=check)
+        def pay(cents: int) -> str:
+            effects.append(cents)
+            return f"paid {cents}"
+
+        return agent
+
+    run, said = await proved(make, lambda asked: edit(13) if wrong and not asked["message"] else edit(8))
+    assert (said, run.effects) == ([["success", "paid 108"]], [108])
+
+
 @pytest.mark.parametrize("outcome", ["failed", "retried"])
 @THRICE
 async def test_a_turn_whose_model_was_told_of_a_persons_mistake_goes_on_so(

@@ -46,10 +46,13 @@ class AskedFirst(AbstractCapability[Any]):
 class GivenArguments(dict[str, Any]):
     """Arguments that a person gave in the place of the model's."""
 
-    def __init__(self, given: dict[str, Any], read: dict[str, Any] | None) -> None:
+    def __init__(self, given: dict[str, Any], read: dict[str, Any] | None, *, is_tried: bool = False) -> None:
         super().__init__(given)
         self.read = read
-        """What the framework has made of them, where it has."""
+        """What the framework has made of them, where it has: its types, validators and hooks, without what the wrapping
+        hooks of other capabilities make of that, which are around it each time it is asked for."""
+        self.is_tried = is_tried
+        """Whether it is only to be seen if they fit; where not, somebody is asked once more."""
 
 
 async def decided(ctx: RunContext[Any], requests: DeferredToolRequests) -> DeferredToolResults:
@@ -115,10 +118,11 @@ async def _read(
         and only_types_refused(call.tool_call_id)
     ):
         return read_types(tool, given, ctx)
+    tried = GivenArguments(given, None, is_tried=True)
     try:
         validated = await ctx.tool_manager.validate_tool_call(
-            replace(call, args=given), approved=True, wrap_validation_errors=False
+            replace(call, args=tried), approved=True, wrap_validation_errors=False
         )
     except ToolFailed:
         return None  # which it tells the model, once it comes to that by itself
-    return validated.validated_args if validated.deferral is None else None
+    return tried.read if validated.deferral is None else None

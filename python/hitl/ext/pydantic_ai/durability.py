@@ -217,10 +217,16 @@ class HitlDurability(BaseDurabilityCapability[Any]):
         args: str | dict[str, Any],
         handler: Callable[[str | dict[str, Any]], Awaitable[dict[str, Any]]],
     ) -> dict[str, Any]:
-        """Let a person's arguments be what they were read as: validators saw them when they came, and see them once."""
-        if is_in_turn() and isinstance(call.args, GivenArguments) and call.args.read is not None:
-            return call.args.read
-        return await handler(args)
+        """Let a person's arguments be what they were read as: validators saw them when they came, and see them once.
+
+        The wrapping hooks of other capabilities, which are around this one, see them twice: when they came, and before
+        the call is made. Both times they have what validators made of them, and what comes of the second is run.
+        """
+        if not (is_in_turn() and isinstance(call.args, GivenArguments)):
+            return await handler(args)
+        if call.args.read is None:
+            call.args.read = await handler(args)
+        return dict(call.args.read)  # a hook may change what it gets
 
     async def wrap_tool_execute(
         self,
@@ -263,7 +269,7 @@ class HitlDurability(BaseDurabilityCapability[Any]):
         error: ValidationError | ModelRetry,
     ) -> dict[str, Any]:
         """Let a person's arguments that do not fit cost none of the model's tries."""
-        if is_in_turn() and isinstance(call.args, GivenArguments):
+        if is_in_turn() and isinstance(call.args, GivenArguments) and not call.args.is_tried:
             raise await refused_edit(tool_def.name, error) from error
         raise error
 
