@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any, Literal
 
@@ -28,7 +29,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 import hitl
 from hitl import ChatMessage
 from hitl.driver.shapes import as_agent as load
-from hitl.ext.pydantic_ai import gate
+from hitl.ext.pydantic_ai import deferred, gate
 from tests.python.ext.pydantic_ai_runs import APPROVE, Timeless, payer, proved, says
 from tests.python.support.local import LocalTurn
 from tests.python.support.prefixes import Effects, run_all_prefixes
@@ -345,6 +346,7 @@ async def test_a_turn_whose_model_was_told_of_a_persons_mistake_goes_on_so(
 
     with monkeypatch.context() as before:
         before.setattr(gate, "_is_refused", _is_not_there)
+        before.setattr(deferred, "reads_at_once", _is_not_there)
         if outcome == "retried":
             before.setattr(gate, "patched", _is_not_there)
         said, journal = await came_of(None)
@@ -354,6 +356,56 @@ async def test_a_turn_whose_model_was_told_of_a_persons_mistake_goes_on_so(
     again, gone_on = await came_of(journal[: second + 1])
     assert again == said
     assert [entry.get("step") for entry in gone_on] == [entry.get("step") for entry in journal]
+
+
+@pytest.mark.parametrize("code", ["code-1", "code-2"])
+async def test_a_turn_that_read_edits_of_collected_calls_afterwards_goes_on_so(
+    code: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As versions before this one did, in the agent's own task: what a hook records there has no other name."""
+
+    class Clocked(AbstractCapability[Any]):
+        async def after_tool_validate(self, ctx: RunContext[Any], *, args: dict[str, Any], **_: Any) -> dict[str, Any]:
+            if not ctx.tool_call_approved:
+                raise ApprovalRequired
+            await hitl.now()
+            await asyncio.sleep(0.001)
+            return args
+
+    effects: Effects = []
+
+    def make() -> Any:
+        calls: list[Any] = [("pay", {"cents": 5}), ("pay", {"cents": 6})]
+        agent = Agent(says(calls), name="payer", capabilities=[Clocked()])
+
+        @agent.tool_plain
+        def pay(cents: int) -> str:
+            effects.append(cents)
+            return f"paid {cents}"
+
+        return load(agent)
+
+    async def run(journal: list[Any] | None) -> tuple[Any, list[Any]]:
+        turn = LocalTurn(lambda asked: edit(8), agent="payer", code=code if journal else "code-1", journal=journal)
+        reply, _ = await turn.run(make().run, ChatMessage.user_message(content="go"), [])
+        await turn.end()
+        return reply.content, turn.port.journal
+
+    def paths(journal: list[Any]) -> list[str]:
+        return sorted(entry["step"]["path"] for entry in journal if "step" in entry)
+
+    with monkeypatch.context() as before:
+        before.setattr(deferred, "reads_at_once", _is_not_there)
+        said, journal = await run(None)
+    clocks = [at for at, entry in enumerate(journal) if entry.get("step", {}).get("kind") == "clock"]
+    assert len(clocks) == 2
+    made = next(at for at, entry in enumerate(journal) if entry["entry"] == "intent")
+    for cut in (*range(clocks[0] + 1, made + 1), len(journal)):
+        again, gone_on = await run(journal[:cut])
+        assert again == said
+        assert paths(gone_on) == paths(journal)
+    again, _ = await run(journal[: clocks[0]])
+    assert again == said
 
 
 async def _is_not_there(*_: str) -> bool:

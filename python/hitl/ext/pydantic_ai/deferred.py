@@ -24,6 +24,7 @@ from hitl.ext.pydantic_ai.gate import (
     only_types_refused,
     put_question,
     read_types,
+    reads_at_once,
     shown_unread,
 )
 
@@ -109,6 +110,8 @@ async def _read(
     """What the framework makes of a person's arguments; None where that is still to be seen. Raises ValidationError
     and ModelRetry."""
     if ctx.tool_manager is None or not ctx.tool_manager.tools:
+        return None
+    if not await reads_at_once(call.tool_name, call.tool_call_id):
         return None
     tool = ctx.tool_manager.tools.get(call.tool_name)
     if (

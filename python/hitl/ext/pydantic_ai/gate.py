@@ -390,20 +390,25 @@ def _refusal_key(call_id: str) -> str:
 async def _is_refused(name: str, call_id: str) -> bool:
     """Whether a person whose arguments do not fit is asked once more: not where the journal is of a version that told
     the model instead, and goes on so."""
+    return await _is_new(f"{name}.refused_edit", _refusal_key(call_id))
+
+
+async def reads_at_once(name: str, call_id: str) -> bool:
+    """Whether a person's arguments of a collected call are read while others are still asked about: not where the
+    journal is of a version that read them afterwards, in another task, and has what they recorded there."""
+    return await _is_new(f"{name}.read_edit", f"read edit:{call_id}")
+
+
+async def _is_new(name: str, key: str) -> bool:
+    """Whether the turn does what versions before this one did not: False where the journal goes on without."""
 
     async def body() -> bool:
         return True
 
-    refused: bool = await current_turn().run_step(
-        "policy",
-        f"{name}.refused_edit",
-        body,
-        key=_refusal_key(call_id),
-        past=False,
-        is_edit=True,
-        by_any_code=True,
+    is_new: bool = await current_turn().run_step(
+        "policy", name, body, key=key, past=False, is_edit=True, by_any_code=True
     )
-    return refused
+    return is_new
 
 
 async def refused_edit(name: str, error: ValidationError | ModelRetry) -> ModelRetry | ToolFailed:
