@@ -158,7 +158,7 @@ async fn append_told(store: Arc<dyn Store>, turn: TurnId, epoch: u64, times: u64
 async fn claim(store: Arc<dyn Store>, turn: TurnId, times: u64) {
     for _ in 0..times {
         store
-            .transact(About::Turn(turn), move |transaction| transaction.claim_turn(turn, TurnOwner::this_process()))
+            .transact(About::Turn(turn), move |transaction| transaction.claim_turn(turn, TurnOwner::this_process(), 0))
             .await
             .unwrap();
     }
@@ -192,7 +192,9 @@ fn of_our_store(criterion: &mut Criterion) {
         (
             turn,
             store
-                .transact(About::Turn(turn), move |transaction| transaction.claim_turn(turn, TurnOwner::this_process()))
+                .transact(About::Turn(turn), move |transaction| {
+                    transaction.claim_turn(turn, TurnOwner::this_process(), 0)
+                })
                 .await
                 .unwrap(),
         )
