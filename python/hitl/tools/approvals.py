@@ -26,6 +26,7 @@ from hitl.tools.guarding import guard_input, guard_output
 from hitl.tools.invoking import as_step, invoke
 from hitl.tools.options import AnyTool
 from hitl.tools.read_back import is_same
+from hitl.tools.refused_edits import is_refused, was_refused
 from hitl.tools.schema import Arguments, InvalidArguments
 from hitl.turn.permits import permit, permitted
 from hitl.turn.places import place_var
@@ -199,7 +200,7 @@ async def _ask_until_clear(
             given = await _read_edit(turn, tool, decision["args"], tool_call_id)
         except InvalidArguments as error:
             # The schema, against which the answer was checked, says less than the types do.
-            if by_code or not await _is_refused(turn, tool, tool_call_id):
+            if by_code or not await is_refused(turn, tool.name, tool_call_id or tool.name):
                 said = f"the arguments that a person gave do not fit {tool.name}: {error}"
                 raise InvalidArguments(said) from error
             required, proposed = True, None
@@ -230,14 +231,14 @@ async def _ask_until_clear(
 async def _read_edit(turn: Turn, tool: AnyTool, said: dict[str, Any], tool_call_id: str | None) -> Arguments:
     """Edited arguments, checked. `InvalidArguments` also for those that the journal has as refused, whatever the types
     say of them by now: a deploy may have loosened them."""
-    was_refused = _was_refused(turn, tool, tool_call_id)
-    if was_refused:
+    is_kept = _was_refused(turn, tool, tool_call_id)
+    if is_kept:
         given = tool.check(said)  # nothing was recorded of it
     else:
         given = await check(turn, tool, said)
-        was_refused = _was_refused(turn, tool, tool_call_id)  # what was recorded of it came before that
+        is_kept = _was_refused(turn, tool, tool_call_id)  # what was recorded of it came before that
     _require_shown(tool, given)
-    if was_refused:
+    if is_kept:
         raise InvalidArguments("the arguments did not fit when they came")
     return given
 
@@ -246,36 +247,13 @@ def _was_refused(turn: Turn, tool: AnyTool, tool_call_id: str | None) -> bool:
     """Whether the journal has it that the arguments which a person just gave were refused, and goes on here with a
     question, if at all. Of a call without an id, what is recorded may be of another one beside it."""
     place = place_var.get()
-    if place is None or not turn.is_recorded_before(_refusal_key(tool, tool_call_id), None):
+    if place is None or not was_refused(turn, tool_call_id or tool.name, None):
         return False
     path = place.following_step()
     recorded = turn.order.recorded_step(path)
     if recorded is None:
         return tool_call_id is not None
     return recorded[1]["path"] == path and recorded[1]["kind"] == "interrupt"
-
-
-def _refusal_key(tool: AnyTool, tool_call_id: str | None) -> str:
-    return f"refused edit:{tool_call_id or tool.name}"
-
-
-async def _is_refused(turn: Turn, tool: AnyTool, tool_call_id: str | None) -> bool:
-    """Whether a person whose edit does not fit is asked once more: not where the journal is of a release that told the
-    model instead, and goes on so."""
-
-    async def body() -> bool:
-        return True
-
-    refused: bool = await turn.run_step(
-        "policy",
-        f"{tool.name}.refused_edit",
-        body,
-        key=_refusal_key(tool, tool_call_id),
-        past=False,
-        is_edit=True,
-        by_any_code=True,
-    )
-    return refused
 
 
 def _is_as_said(

@@ -18,6 +18,7 @@ from hitl import _core
 from hitl.decisions import DECISIONS, DecisionKind
 from hitl.errors import HitlError, InvalidAnswer, ToolRejected
 from hitl.journal.ports import ApprovalMembers
+from hitl.tools.refused_edits import goes_new_way
 from hitl.turn.places import place_var
 from hitl.turn.runtime import Turn, agent_place
 
@@ -134,13 +135,8 @@ async def _is_withdrawn(turn: Turn, question: Question) -> bool:
     """Whether a decision that the code does not allow any more is refused; not where the turn has gone on with it. What
     is in the journal behind it may be of other calls: an answer to one of them, that came just after it."""
 
-    async def body() -> bool:
-        return True
-
     name = f"{question.tool_name}.allowed_decisions"
-    key = f"not allowed any more:{question.tool_call_id or question.tool_name}"
-    withdrawn: bool = await turn.run_step("policy", name, body, key=key, past=False, is_edit=True, by_any_code=True)
-    return withdrawn
+    return await goes_new_way(turn, name, f"not allowed any more:{question.tool_call_id or question.tool_name}")
 
 
 async def _ask(turn: Turn, question: Question) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from hitl.ext.gating import REFUSALS, ForeignCall, GateOptions, approve, check_o
 from hitl.ext.turns import check_rules_reach, is_in_turn
 from hitl.journal.iterators import with_lists
 from hitl.tools.names import as_shown
+from hitl.tools.refused_edits import goes_new_way, is_recorded_before_refusal, is_refused, was_refused
 from hitl.tools.schema import describe_errors
 from hitl.turn.interrupts import schema_reader, seconds
 from hitl.turn.reasking import REFUSED
@@ -233,19 +234,21 @@ async def ask_until_read(
         )
         if approval is None or not approval.edited:
             return Given(approval)
-        was_refused = _was_refused(call_id)
+        # An id may stand for several calls, one after the other: what comes after the next question is of a later one.
+        is_kept = was_refused(current_turn(), call_id, f"approval:{call_id}")
         made: dict[str, Any] | None = None
         error: ValidationError | ModelRetry | None = None
         try:
-            made = await read(approval.args, was_refused)
+            made = await read(approval.args, is_kept)
         except (ValidationError, ModelRetry) as wrong:
             error = wrong
         except Exception:
-            if not was_refused:
+            # Of what is refused anyhow nobody wants to know what else is wrong with it by now.
+            if not is_kept:
                 raise
-        if error is None and not was_refused:
+        if error is None and not is_kept:
             return Given(approval, made)
-        if not await _is_refused(tool.name, call_id):
+        if not await is_refused(current_turn(), tool.name, call_id):
             return Given(approval, error=error)
         refusal, required = _words(error), True
 
@@ -367,7 +370,7 @@ def read_types(tool: ToolsetTool[Any], given: dict[str, Any], ctx: RunContext[An
 def only_types_refused(call_id: str) -> bool:
     """Of arguments that the journal has as refused: whether the validator of the tool, which is a step, never saw them.
     It must not be asked now: what is recorded goes on without."""
-    return not current_turn().is_recorded_before(f"validate:{call_id}", _refusal_key(call_id))
+    return not is_recorded_before_refusal(current_turn(), f"validate:{call_id}", call_id)
 
 
 def _words(error: ValidationError | ModelRetry | None) -> str:
@@ -377,38 +380,10 @@ def _words(error: ValidationError | ModelRetry | None) -> str:
     return describe_errors(error) if isinstance(error, ValidationError) else error.message
 
 
-def _was_refused(call_id: str) -> bool:
-    """Whether the journal has it that the arguments which a person just gave were refused. An id may stand for several
-    calls, one after the other: what is recorded after the next question is of a later one."""
-    return current_turn().is_recorded_before(_refusal_key(call_id), f"approval:{call_id}")
-
-
-def _refusal_key(call_id: str) -> str:
-    return f"refused edit:{call_id}"
-
-
-async def _is_refused(name: str, call_id: str) -> bool:
-    """Whether a person whose arguments do not fit is asked once more: not where the journal is of a version that told
-    the model instead, and goes on so."""
-    return await _is_new(f"{name}.refused_edit", _refusal_key(call_id))
-
-
 async def reads_at_once(name: str, call_id: str) -> bool:
     """Whether a person's arguments of a collected call are read while others are still asked about: not where the
     journal is of a version that read them afterwards, in another task, and has what they recorded there."""
-    return await _is_new(f"{name}.read_edit", f"read edit:{call_id}")
-
-
-async def _is_new(name: str, key: str) -> bool:
-    """Whether the turn does what versions before this one did not: False where the journal goes on without."""
-
-    async def body() -> bool:
-        return True
-
-    is_new: bool = await current_turn().run_step(
-        "policy", name, body, key=key, past=False, is_edit=True, by_any_code=True
-    )
-    return is_new
+    return await goes_new_way(current_turn(), f"{name}.read_edit", f"read edit:{call_id}")
 
 
 async def refused_edit(name: str, error: ValidationError | ModelRetry) -> ModelRetry | ToolFailed:
