@@ -1,4 +1,5 @@
-"""A turn that is at work each time that its server is killed may be why, and is suspended before it has ended all."""
+"""A turn that is at work each time that its server is killed may be why, and is suspended once that went on for too
+long."""
 
 from __future__ import annotations
 
