@@ -2,6 +2,7 @@
 
 mod config;
 mod descriptors;
+mod lease_page;
 pub mod log_lines;
 pub mod log_queue;
 mod no_workers;
@@ -85,6 +86,10 @@ impl Running {
         let connections = descriptors.connections(config.max_connections, workers)?;
         // What agents and their tools may open is not what the server may.
         config.environment.insert("HITL_OPEN_FILES".to_owned(), descriptors.started_with.to_string());
+        let lease_page = lease_page::for_workers(&Address::parse(&config.store)?)?;
+        if let Some(page) = &lease_page {
+            config.environment.insert(lease_page::VARIABLE.to_owned(), page.descriptor().to_string());
+        }
         let patience = seconds(config.shutdown_timeout);
         let listener = listen(&config.host, config.port).await?;
         let address = listener.local_addr().map_err(|source| listen_error(&config.host, config.port, source))?;
@@ -111,6 +116,10 @@ impl Running {
                 return Err(error);
             }
         };
+        if let (Some(page), Some(membership)) = (lease_page, &membership) {
+            // Its workers find it as long as the membership lasts.
+            tokio::spawn(lease_page::follow(page, membership.lease_ends()));
+        }
         let ready = async {
             if config.prevent_self_approval && config.api_key.is_none() && !engine.access().known().has_any() {
                 return Err(ServerStartError::Nameless);

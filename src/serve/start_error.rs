@@ -50,6 +50,9 @@ pub enum ServerStartError {
     /// Nobody could tell who sends and who answers.
     #[error("--prevent-self-approval: without keys nobody can tell who sends and who answers")]
     Nameless,
+    /// Workers could not be told until when their server may act.
+    #[error("workers cannot be told until when this server may act: {0}")]
+    LeasePage(io::Error),
     /// There are no workers.
     #[error(transparent)]
     Workers(#[from] settings::SupervisorStartError),

@@ -19,6 +19,7 @@ from hitl.journal.outcomes import result_of as outcome_result
 from hitl.journal.outcomes import stored_as_json
 from hitl.journal.plain import NOT_PLAIN, copy_plain
 from hitl.journal.ports import InterruptRequest, StepIdentity
+from hitl.turn.lease import stand_still
 from hitl.turn.order import Order
 from hitl.turn.places import AnyTurn, Place, StepScope, place_var
 from hitl.turn.resources import Source
@@ -129,6 +130,7 @@ def start_body(
     """Run a body as a task of its own: what it sets in its context stays inside, as when a replay skips it."""
     if turn.has_ended or not turn.order.is_expected(scope.path):
         return
+    stand_still()
     place = Place(turn, scope)
     context.run(place_var.set, place)
     if turn.watcher is not None:

@@ -12,6 +12,7 @@ import sys
 from hitl.driver.code_version import code_version
 from hitl.driver.frames import encode_frame
 from hitl.errors import AgentLoadError
+from hitl.turn import lease
 from hitl.worker import isolation
 from hitl.worker.child import run_child
 from hitl.worker.loading import load_agent, without_collections
@@ -27,6 +28,7 @@ def main(arguments: list[str]) -> int:  # noqa: RET503 - run_child does not retu
     isolation.keep_from_children()
     isolation.leave_terminal()
     isolation.give_back_open_files()
+    lease.go_by(lease.take_page())
     mode, spec, *paths = arguments
     isolation.prepend_paths(paths)
     try:

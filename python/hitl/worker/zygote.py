@@ -25,6 +25,7 @@ from hitl import _core
 from hitl.driver.code_version import code_version
 from hitl.driver.shapes import LoadedAgent
 from hitl.errors import AgentLoadError
+from hitl.turn import lease
 from hitl.turn.resources import END_SECONDS
 from hitl.turn.watching import installed
 from hitl.worker import isolation
@@ -252,6 +253,7 @@ def main(arguments: list[str]) -> int:
     isolation.keep_from_children()
     isolation.leave_terminal()
     isolation.give_back_open_files()
+    page = lease.take_page()
     spec, *paths = arguments
     isolation.prepend_paths(paths)
     with without_collections():
@@ -278,7 +280,8 @@ def main(arguments: list[str]) -> int:
             )
             say(control, {**ready, "fork": False, "reason": reason})
             return 0
-        rehearse()
+        rehearse()  # whose steps begin although the server may not act yet
+        lease.go_by(page)
         watching = installed()
         if watching is not None:
             watching.before_forks()

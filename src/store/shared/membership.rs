@@ -57,6 +57,8 @@ pub struct Membership {
     timings: Timings,
     lease: Mutex<ServerLease>,
     presence: watch::Sender<Presence>,
+    /// Until when it may act, as [`ServerLease::ends`].
+    lease_ends: watch::Sender<Option<Moment>>,
     signals: broadcast::Sender<Signal>,
     /// Whether there was another server when it was looked last.
     has_others: AtomicBool,
@@ -136,6 +138,7 @@ impl Membership {
     fn joined(rows: Arc<dyn ServerRows>, me: ServerRow, timings: Timings, begun: Moment) -> Arc<Self> {
         let mut lease = ServerLease::new(timings);
         lease.told(begun, Beat::Counted);
+        let lease_ends = watch::Sender::new(lease.ends());
         let (lease, presence) = (Mutex::new(lease), watch::Sender::new(Presence::Acts));
         let (signals, has_others) = (broadcast::Sender::new(KEPT_SIGNALS), AtomicBool::new(false));
         let leaving = CancellationToken::new();
@@ -147,6 +150,7 @@ impl Membership {
             timings,
             lease,
             presence,
+            lease_ends,
             signals,
             has_others,
             others,
@@ -189,6 +193,11 @@ impl Membership {
     /// Where it stands, from now on.
     pub fn presence(&self) -> watch::Receiver<Presence> {
         self.presence.subscribe()
+    }
+
+    /// Until when it may act, from now on; `None` once it was buried. On a clock that all processes of this machine share.
+    pub fn lease_ends(&self) -> watch::Receiver<Option<Moment>> {
+        self.lease_ends.subscribe()
     }
 
     /// What others do, from now on.
@@ -305,6 +314,7 @@ impl Membership {
         let next = {
             let mut lease = self.lease();
             lease.told(begun, beat);
+            self.lease_ends.send_replace(lease.ends());
             lease.next_beat(begun, now(), beat)
         };
         if !self.leaving.is_cancelled() {
@@ -315,16 +325,17 @@ impl Membership {
 
     /// Tells whoever follows where it stands, if that has changed.
     fn publish(&self) {
-        let presence = {
-            let lease = self.lease();
-            match (lease.is_buried(), lease.may_act(now())) {
-                (true, _) => Presence::Dead,
-                (false, true) => Presence::Acts,
-                (false, false) => Presence::CutOff,
-            }
-        };
         // The log has it before anybody hears it: whoever does may end the process.
         self.presence.send_if_modified(|before| {
+            // Here, since a beat that is counted meanwhile tells as well: the last to tell is not to be behind.
+            let presence = {
+                let lease = self.lease();
+                match (lease.is_buried(), lease.may_act(now())) {
+                    (true, _) => Presence::Dead,
+                    (false, true) => Presence::Acts,
+                    (false, false) => Presence::CutOff,
+                }
+            };
             if *before == presence {
                 return false;
             }

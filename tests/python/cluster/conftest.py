@@ -74,5 +74,10 @@ def begin_step(api: Api, place: Path, *, once: bool = False, asks: bool = False)
 
 def runs(place: Path) -> int:
     """How often the step was begun."""
-    ran = Path(f"{place}.ran")
-    return len(ran.read_text().splitlines()) if ran.exists() else 0
+    return lines(place, "ran")
+
+
+def lines(place: Path, what: str) -> int:
+    """How often the agent has said so."""
+    said = Path(f"{place}.{what}")
+    return len(said.read_text().splitlines()) if said.exists() else 0

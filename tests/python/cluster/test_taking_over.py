@@ -15,7 +15,7 @@ import pytest
 
 import hitl
 from benchmarks.processes import children
-from tests.python.cluster.conftest import Serve, begin_step, runs
+from tests.python.cluster.conftest import Serve, begin_step, lines, runs
 from tests.python.cluster.proxy import Proxy
 from tests.python.faults import slow_step_agent
 from tests.python.support import postgres
@@ -119,6 +119,29 @@ def test_a_server_that_was_stopped_for_too_long_does_nothing_when_it_goes_on(ser
     first.wait_for_line("another server has taken the place of this one")
     assert answered(second.api, session_id, interrupt_id)["response"]["content"] == "yes"
     assert postgres.execute(database, "SELECT count(*) FROM hitl.servers") == "1"
+
+
+def test_a_worker_whose_server_is_stopped_begins_no_step_that_another_server_goes_on_with(
+    serve: Serve, place: Path
+) -> None:
+    first, second = serve(started=True), serve()
+    session_id = first.api.create()
+    order = {"place": str(place), "once": False, "waits": True}
+    assert first.api.send(session_id, json.dumps(order)).status_code == 202
+    eventually(lambda: lines(place, "waits"), 1)
+    # Its workers are not: what they are at goes on.
+    first.signal(signal.SIGSTOP)
+    try:
+        until_it_is_dead(second)
+        eventually(lambda: lines(place, "waits"), 2)
+        Path(f"{place}.begin").touch()
+        eventually(lambda: lines(place, "came"), 2)
+        Path(f"{place}.go").touch()
+        assert second.api.wait(session_id)["response"]["content"] == "worked"
+    finally:
+        first.signal(signal.SIGCONT)
+    assert first.wait() == 1
+    assert runs(place) == 1
 
 
 def test_a_server_without_its_database_serves_nobody_and_its_workers_are_gone_before_another_takes_over(

@@ -11,10 +11,15 @@ import hitl
 from hitl import ChatMessage
 
 
+def say(place: str, what: str) -> None:
+    """Leave a line in `<place>.<what>`."""
+    with Path(f"{place}.{what}").open("a") as file:
+        file.write(f"{what}\n")
+
+
 def work(place: str) -> str:
     """Leave a line in `<place>.ran` each time that it runs, and end when there is `<place>.go`."""
-    with Path(f"{place}.ran").open("a") as ran:
-        ran.write("ran\n")
+    say(place, "ran")
     while not Path(f"{place}.go").exists():
         time.sleep(0.005)
     return "worked"
@@ -40,9 +45,21 @@ async def ask_beside(place: str) -> list[str]:
     return heard
 
 
+def wait_outside(place: str) -> None:
+    """Wait for `<place>.begin` outside of any step, with a line in `<place>.waits` before and in `<place>.came` after:
+    as code that is busy, for the end of a sleep has to be in the journal before anything goes on."""
+    say(place, "waits")
+    while not Path(f"{place}.begin").exists():
+        time.sleep(0.005)
+    say(place, "came")
+
+
 async def agent(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
-    """The message is `{"place": path, "once": whether the step is}`, `null` for a question, or both with `"asks"`."""
+    """The message is `{"place": path, "once": whether the step is}`, `null` for a question, or both with `"asks"`; with
+    `"waits"` it waits before it begins."""
     order = json.loads(message.content or "")
+    if order is not None and order.get("waits"):
+        wait_outside(order["place"])
     if order is None:
         said = await hitl.interrupt({"type": "free", "question": "go on?"})
     elif order.get("asks"):

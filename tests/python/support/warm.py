@@ -41,6 +41,8 @@ _LONGEST_INTERPRETER = 120
 """Bytes that every kernel reads of the first line of a script."""
 _MAX_MESSAGE = 256 * 1024
 _STREAMS = 3
+_LEASE_PAGE = "HITL_LEASE_PAGE"
+"""Names a descriptor that goes with the streams (`hitl.turn.lease`)."""
 _CHANGES = ("PYTEST_CURRENT_TEST",)
 """Variables that differ from test to test, and that nobody but pytest reads."""
 _LATE = re.compile(
@@ -240,7 +242,7 @@ class _Forker:
 
     def _request(self, connection: socket.socket) -> None:
         self._poll.unregister(connection.fileno())
-        said, streams, _flags, _address = socket.recv_fds(connection, _MAX_MESSAGE, _STREAMS)
+        said, streams, _flags, _address = socket.recv_fds(connection, _MAX_MESSAGE, _STREAMS + 1)
         if not said:  # its server has ended meanwhile
             connection.close()
             return
@@ -295,10 +297,11 @@ class _Forker:
 
     def _become(self, request: dict[str, Any], streams: list[int]) -> NoReturn:
         """Be the child: leave the loop, and close what is the parent's."""
-        for number, stream in enumerate(streams):
+        for number, stream in enumerate(streams[:_STREAMS]):
             os.dup2(stream, number)
-        for stream in streams:
             os.close(stream)
+        if request["is"] == "zygote" and _LEASE_PAGE in request["environment"]:
+            request["environment"][_LEASE_PAGE] = str(streams[_STREAMS])
         self._poll.close()
         self._listening.close()
         for handle, (_, connection, server) in self._children.items():

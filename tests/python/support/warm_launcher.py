@@ -22,7 +22,10 @@ request = {
 }
 connection = _socket.socket(_socket.AF_UNIX, _socket.SOCK_SEQPACKET)
 connection.connect("ADDRESS")
-streams = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
+numbers = [0, 1, 2]
+if "HITL_LEASE_PAGE" in os.environ:  # of a server that is one of several
+    numbers.append(int(os.environ["HITL_LEASE_PAGE"]))
+streams = b"".join(number.to_bytes(4, sys.byteorder) for number in numbers)
 connection.sendmsg([repr(request).encode()], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
 for number in (0, 1, 2):  # the end of these is the end of the zygote
     os.close(number)

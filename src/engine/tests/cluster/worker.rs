@@ -319,6 +319,7 @@ impl Running {
 
     async fn body(&mut self, path: &str, takes: u64, once: bool) -> Result<(), Out> {
         self.pass().await?;
+        self.stand_still().await?;
         self.workers.log.note(Line::Begins(self.me, path.to_owned(), once));
         // Also where the process ends.
         let over = Over { log: Arc::clone(&self.workers.log), line: Line::Over(self.me, path.to_owned()) };
@@ -339,6 +340,15 @@ impl Running {
             }
         }
         drop(over);
+        Ok(())
+    }
+
+    /// As a worker's process does, which sees until when its server may act.
+    async fn stand_still(&self) -> Result<(), Out> {
+        while self.engine()?.store.membership().is_some_and(|membership| membership.may_act().is_err()) {
+            sleep(Duration::from_millis(5)).await;
+            self.pass().await?;
+        }
         Ok(())
     }
 
