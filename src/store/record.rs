@@ -102,7 +102,7 @@ pub struct Due {
 }
 
 /// See [`Due`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DueKind {
     /// A pending interrupt expires.
     Interrupt(InterruptId),

@@ -4,9 +4,13 @@
 //! sleeps until the first of it. Whether something is still due is decided in the transaction that handles it: there an
 //! answer was first, or comes too late.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
-use futures_util::future::join_all;
+use futures_util::StreamExt as _;
+use futures_util::future::{BoxFuture, join_all};
+use futures_util::stream::FuturesUnordered;
+use tokio::time::timeout;
 
 use crate::domain::journal::{Entry, PendingTimer};
 use crate::domain::{Error, InterruptId, Timestamp, TurnId};
@@ -23,6 +27,47 @@ use crate::store::{StoreExt, Transaction};
 /// How many are handled at once; the store commits them together.
 const AT_ONCE: usize = 256;
 
+/// When to look again.
+enum NextDue {
+    /// When the first of what is ahead is due.
+    At(Option<Timestamp>),
+    /// When what is due is settled.
+    UnderWay,
+}
+
+/// What is due and being handled.
+#[derive(Default)]
+struct DueUnderWay<'e> {
+    handled: FuturesUnordered<BoxFuture<'e, (DueKind, Result<(), Error>)>>,
+    which: HashSet<DueKind>,
+}
+
+impl<'e> DueUnderWay<'e> {
+    /// Begins, unless it has begun.
+    fn begin<F>(&mut self, what: DueKind, handle: impl FnOnce() -> F)
+    where
+        F: Future<Output = Result<(), Error>> + Send + 'e,
+    {
+        if self.which.insert(what) {
+            let handled = handle();
+            self.handled.push(Box::pin(async move { (what, handled.await) }));
+        }
+    }
+
+    /// Goes on with all of it until nothing is left.
+    ///
+    /// # Errors
+    /// The first one's.
+    async fn finish(&mut self) -> Result<(), Error> {
+        let mut outcome = Ok(());
+        while let Some((what, handled)) = self.handled.next().await {
+            self.which.remove(&what);
+            outcome = outcome.and(handled);
+        }
+        outcome
+    }
+}
+
 impl Engine {
     /// Handles what is due as its time comes, until the engine stops.
     pub(in crate::engine) fn spawn_due(self: &Arc<Self>) {
@@ -37,10 +82,15 @@ impl Engine {
     }
 
     async fn run_due(self: &Arc<Self>) {
+        let mut under_way = DueUnderWay::default();
         loop {
             self.journal.alarm.awake();
-            match self.handle_due().await {
-                Ok(next) => self.journal.alarm.sleep(next, self.now()).await,
+            let next = self.begin_due(&mut under_way).await;
+            // Others may hold a session for long: what is due meanwhile does not wait for it.
+            let settled = timeout(STORE_PAUSE, under_way.finish()).await.unwrap_or(Ok(()));
+            match settled.and(next) {
+                Ok(NextDue::At(next)) => self.journal.alarm.sleep(next, self.now()).await,
+                Ok(NextDue::UnderWay) => {}
                 Err(error) => {
                     tracing::error!(%error, "what is due could not be settled; it is tried again");
                     tokio::time::sleep(STORE_PAUSE).await;
@@ -49,18 +99,16 @@ impl Engine {
         }
     }
 
-    /// Handles what is due, and tells when the next thing is.
-    async fn handle_due(self: &Arc<Self>) -> Result<Option<Timestamp>, Error> {
-        loop {
-            let next = self.store.upkeep().next_due().await?;
-            if next.is_none_or(|next| next > self.now()) {
-                return Ok(next);
-            }
-            let due = self.store.upkeep().due(self.now(), AT_ONCE).await?;
-            for handled in join_all(due.into_iter().map(|due| self.handle_one(due))).await {
-                handled?;
-            }
+    /// Begins to handle what is due, and not under way already.
+    async fn begin_due<'e>(self: &'e Arc<Self>, under_way: &mut DueUnderWay<'e>) -> Result<NextDue, Error> {
+        let next = self.store.upkeep().next_due().await?;
+        if next.is_none_or(|next| next > self.now()) {
+            return Ok(NextDue::At(next));
         }
+        for due in self.store.upkeep().due(self.now(), AT_ONCE).await? {
+            under_way.begin(due.what, || self.handle_one(due));
+        }
+        Ok(NextDue::UnderWay)
     }
 
     async fn handle_one(self: &Arc<Self>, due: Due) -> Result<(), Error> {

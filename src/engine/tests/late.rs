@@ -1,4 +1,4 @@
-//! What ended a run is known late, when the turn has begun anew: the run that goes on takes no harm.
+//! What was stored is known late: a turn that has begun anew meanwhile takes no harm, and others do not wait for it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,11 +8,12 @@ use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::{Instant, sleep};
 
-use super::support::{World, runtime, settings};
+use super::support::{World, asked, question, runtime, settings, waiting};
 use crate::domain::Error;
 use crate::domain::access::Actor;
 use crate::domain::status::Status;
 use crate::engine::placement::Placement;
+use crate::engine::ports::dispatch::Delivery;
 use crate::engine::settings::Settings;
 use crate::store::about::About;
 use crate::store::contract::fixture::Fixture;
@@ -20,11 +21,13 @@ use crate::store::record::DueKind;
 use crate::store::upkeep::Upkeep;
 use crate::store::{BoxFuture, ReadJob, Store, StoreExt, WriteJob};
 
+type IsHeld = Box<dyn Fn(About) -> bool + Send>;
+
 /// A store that can be late to say that something is written.
 struct LateStore {
     store: Arc<dyn Store>,
     /// What it will be late with, once.
-    about: Mutex<Option<About>>,
+    is_held: Mutex<Option<IsHeld>>,
     written: Arc<Notify>,
     said: Arc<Notify>,
 }
@@ -32,12 +35,16 @@ struct LateStore {
 impl LateStore {
     fn over(fixture: &Fixture) -> Arc<Self> {
         let store = Arc::clone(&fixture.store);
-        Arc::new(Self { store, about: Mutex::default(), written: Arc::default(), said: Arc::default() })
+        Arc::new(Self { store, is_held: Mutex::default(), written: Arc::default(), said: Arc::default() })
     }
 
     /// Whoever writes next about that is told when the test says so.
     fn hold(&self, about: About) {
-        *self.about.lock().unwrap() = Some(about);
+        self.hold_where(move |written| written == about);
+    }
+
+    fn hold_where(&self, is_held: impl Fn(About) -> bool + Send + 'static) {
+        *self.is_held.lock().unwrap() = Some(Box::new(is_held));
     }
 
     /// Resolves once that is written.
@@ -53,7 +60,8 @@ impl LateStore {
 impl Store for LateStore {
     fn write(&self, about: About, job: WriteJob) -> BoxFuture<'static, Result<(), Error>> {
         let writing = self.store.write(about, job);
-        if self.about.lock().unwrap_or_else(PoisonError::into_inner).take_if(|held| *held == about).is_none() {
+        let mut held = self.is_held.lock().unwrap_or_else(PoisonError::into_inner);
+        if held.take_if(|is_held| is_held(about)).is_none() {
             return writing;
         }
         let (written, said) = (Arc::clone(&self.written), Arc::clone(&self.said));
@@ -205,4 +213,21 @@ async fn a_server_does_not_end_before_the_worker_of_a_turn_that_it_has_parked_kn
     late.say();
     ending.await.unwrap().unwrap();
     assert!(world.hands.look(|told| told.parked.contains(&order.turn)));
+}
+
+#[tokio::test]
+async fn what_is_due_does_not_wait_for_what_the_store_is_late_with() {
+    let (world, late) = world(settings()).await;
+    let expiring = async || {
+        let order = world.begin().await;
+        let batch = world.append(&order, vec![question(0, Some(0.02)), waiting(None, &[])]).await.unwrap();
+        (order.turn, asked(batch)[0])
+    };
+    late.hold_where(|about| matches!(about, About::Interrupt(_)));
+    let (first, interrupt) = expiring().await;
+    late.written().await;
+    let (second, _) = expiring().await;
+    assert!(matches!(world.delivery(second).await, Delivery::Expired { .. }));
+    late.say();
+    assert!(matches!(world.delivery(first).await, Delivery::Expired { interrupt: id, .. } if id == interrupt));
 }
