@@ -80,16 +80,26 @@ fn unreachable(address: &PgAddress, error: &Error) -> OpenError {
 }
 
 impl BeatConnection {
+    async fn connect(&self) -> Result<Connection, Error> {
+        match timeout(PATIENCE, Connection::open(&self.address)).await {
+            Ok(opened) => opened.map_err(|error| Error::from(CallFailure::of(&error))),
+            Err(_) => Err(Error::StoreUnavailable("the database does not answer".to_owned())),
+        }
+    }
+
+    /// Connects before there is something to be done.
+    async fn open(&self) -> Result<(), Error> {
+        *self.connection.lock().await = Some(self.connect().await?);
+        Ok(())
+    }
+
     /// Makes the calls in one transaction.
     async fn run(&self, frame: Frame, calls: Vec<SqlCall>) -> Result<Vec<Vec<Row>>, Error> {
         let mut place = self.connection.lock().await;
         // Whoever gives up waiting takes the connection along: what it was at is unknown.
         let mut connection = match place.take() {
             Some(connection) if !connection.is_over() => connection,
-            _ => match timeout(PATIENCE, Connection::open(&self.address)).await {
-                Ok(opened) => opened.map_err(|error| Error::from(CallFailure::of(&error)))?,
-                Err(_) => return Err(Error::StoreUnavailable("the database does not answer".to_owned())),
-            },
+            _ => self.connect().await?,
         };
         let outcome = connection.run(frame, calls).await;
         *place = Some(connection);
@@ -198,7 +208,18 @@ impl ServerRows for PostgresServers {
 
     fn bury(&self, id: ServerId, beat: u64) -> BoxFuture<'static, Result<bool, Error>> {
         let beats = Arc::clone(&self.beats);
-        Box::pin(async move { beats.bury(id, beat).await })
+        Box::pin(async move {
+            // A burial waits for the disk and for a standby, for longer than a beat may: on a connection of its own, as long
+            // as there is one to be had.
+            let apart = BeatConnection { address: beats.address.clone(), connection: Mutex::default() };
+            match apart.open().await {
+                Ok(()) => apart.bury(id, beat).await,
+                Err(error) => {
+                    tracing::debug!(%error, "a dead server is buried over the connection of beats");
+                    beats.bury(id, beat).await
+                }
+            }
+        })
     }
 
     fn leave(&self, id: ServerId) -> BoxFuture<'static, Result<(), Error>> {
