@@ -112,10 +112,9 @@ impl Engine {
                 self.deleted_elsewhere(session).await;
                 self.catch_up(|known| known.session == session).await;
             }
-            Signal::Ready => followed.next = Instant::now(),
             // With a look for each, a queue would cost the more the longer it is.
-            Signal::NewTurn if !self.placement.wants_new() => {}
-            Signal::NewTurn => followed.next = Instant::now(),
+            Signal::Ready | Signal::NewTurn if !self.placement.has_slot() => {}
+            Signal::Ready | Signal::NewTurn => followed.next = Instant::now(),
             Signal::Access => {}
             Signal::Departure => {
                 self.telling.take_over_outbox();

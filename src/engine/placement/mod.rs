@@ -147,9 +147,9 @@ impl Placement {
         self.slots.looked(before, orphans, seen);
     }
 
-    /// See [`Slots::wants_new`].
-    pub(super) fn wants_new(&self) -> bool {
-        self.slots.wants_new()
+    /// See [`Slots::has_slot`].
+    pub(super) fn has_slot(&self) -> bool {
+        self.slots.has_slot()
     }
 
     /// See [`Slots::claimed`].

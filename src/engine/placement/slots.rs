@@ -128,8 +128,8 @@ impl Slots {
         before.difference(&found).for_each(|taken| state.queue.forget(*taken));
     }
 
-    /// Whether to look for a new turn that has come elsewhere: not where no slot is free.
-    pub fn wants_new(&self) -> bool {
+    /// Whether to look for a turn that can begin and was heard of elsewhere: not where no slot is free.
+    pub fn has_slot(&self) -> bool {
         let mut state = self.lock();
         state.is_behind = state.at_work.len() >= self.workers;
         !state.is_behind

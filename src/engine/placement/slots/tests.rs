@@ -204,16 +204,16 @@ fn a_server_without_workers_takes_in_what_others_have_slots_for_and_the_queue_be
 #[test]
 fn new_turns_elsewhere_are_looked_for_once_a_slot_is_free() {
     let slots = Slots::new(1, 1);
-    assert!(slots.wants_new() && !slots.misses_some());
+    assert!(slots.has_slot() && !slots.misses_some());
     let working = clock::turn_id();
     assert!(slots.take(working));
-    assert!(!slots.wants_new() && !slots.misses_some());
+    assert!(!slots.has_slot() && !slots.misses_some());
     let new = left(&slots);
     slots.not_claimed(working);
     assert!(!slots.misses_some(), "one waits that is known of");
     slots.forget(new);
     assert!(slots.misses_some() && !slots.misses_some());
-    assert!(slots.take(working) && !slots.wants_new());
+    assert!(slots.take(working) && !slots.has_slot());
     slots.look();
     slots.not_claimed(working);
     assert!(!slots.misses_some(), "it was looked since");
