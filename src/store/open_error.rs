@@ -149,6 +149,9 @@ pub enum ServerTrouble {
     /// Transactions of others hold back what has to be copied.
     #[error("has transactions open behind which the end of the audit cannot be read")]
     Busy,
+    /// Transactions of others have tables that have to be changed.
+    #[error("has transactions open that keep its tables from being changed")]
+    Locked,
     /// Its text is not Unicode.
     #[error("has the encoding {0}, hitl needs UTF8")]
     Encoding(String),
@@ -189,7 +192,7 @@ impl ServerTrouble {
             Self::NotDurable(_) => "store_not_durable",
             Self::NoSchema => "store_missing",
             Self::InUse { .. } => "store_locked",
-            Self::Busy => "store_busy",
+            Self::Busy | Self::Locked => "store_busy",
             Self::Encoding(_) => "store_encoding",
             Self::ForeignSchema => "store_of_another_program",
             Self::NoPermission => "store_no_permission",
@@ -214,6 +217,10 @@ impl ServerTrouble {
             Self::InUse { is_server: true, .. } => "stop that server first, or name another database",
             Self::InUse { is_server: false, .. } => "wait until that process has ended, or name another database",
             Self::Busy => "end them (pg_stat_activity shows them), and copy again",
+            Self::Locked => {
+                "nothing was changed; wait for them, or end them (a dump, a long query: pg_stat_activity shows them), and try \
+                 again"
+            }
             Self::Encoding(_) => "make the database with ENCODING 'UTF8'",
             Self::ForeignSchema => "name another database",
             Self::NoPermission => "grant the user CREATE on the database, or its rights on the schema",

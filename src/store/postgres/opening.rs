@@ -3,7 +3,7 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 use tokio_postgres::error::SqlState;
 
 use super::address::PgAddress;
@@ -28,6 +28,10 @@ pub(super) const MIGRATIONS: &[&str] = &[
 pub(super) const NEWEST: i32 = MIGRATIONS.len() as i32;
 /// The oldest release of Postgres that is known to do, as it numbers them.
 const OLDEST_SERVER: i32 = 150_000;
+
+/// How often migrations are tried before whoever has the tables is said to be in the way, and how long after each time.
+const MOST_TRIES: u32 = 30;
+const BETWEEN_TRIES: Duration = Duration::from_secs(1);
 
 /// How long whoever starts waits for a database before it is said, and how long until it is said again.
 const SAY: [Duration; 2] = [Duration::from_secs(2), Duration::from_secs(30)];
@@ -188,21 +192,38 @@ impl ServerState {
 /// Runs every migration after the first `done`, in one transaction, unless somebody else does so at this moment.
 async fn make(address: &PgAddress, connection: &mut Connection, done: usize) -> Result<(), OpenError> {
     let migrations = MIGRATIONS.get(done..).unwrap_or_default().concat();
-    // It may wait for whoever works with the tables.
-    let begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = DEFAULT";
+    // Who waits for a table keeps everybody from it who comes after, and keeps those it has already: servers would stand still
+    // for as long as somebody reads. So it waits for moments only, and lets go of everything in between.
+    let begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = '500ms'";
     let script = format!("{begin};\n{migrations}\nCOMMIT");
-    let Err(failed) = connection.script(&script).await else { return Ok(()) };
-    // What failed may have left its transaction open.
-    connection.script("ROLLBACK").await.map_err(|failed| failed_text(address, &failed))?;
+    let mut tries = 0;
+    let failed = loop {
+        let Err(failed) = connection.script(&script).await else { return Ok(()) };
+        // What failed may have left its transaction open.
+        connection.script("ROLLBACK").await.map_err(|failed| failed_text(address, &failed))?;
+        tries += 1;
+        if tries == MOST_TRIES || !is_in_the_way(&failed) {
+            break failed;
+        }
+        sleep(BETWEEN_TRIES).await;
+    };
     let theirs =
         [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_COLUMN];
     match failed {
         CallFailure::Refused(code, _) if theirs.contains(&code) => Ok(()),
+        failed if is_in_the_way(&failed) => {
+            Err(OpenError::Server { address: address.to_string(), trouble: ServerTrouble::Locked })
+        }
         CallFailure::Refused(code, _) if code == SqlState::INSUFFICIENT_PRIVILEGE => {
             Err(OpenError::Server { address: address.to_string(), trouble: ServerTrouble::NoPermission })
         }
         failed => Err(failed_text(address, &failed)),
     }
+}
+
+/// Whether somebody else has what it waited for.
+fn is_in_the_way(failed: &CallFailure) -> bool {
+    matches!(failed, CallFailure::Refused(code, _) if *code == SqlState::LOCK_NOT_AVAILABLE)
 }
 
 /// Why there is no connection. The driver's errors name neither the user's password nor a parameter.

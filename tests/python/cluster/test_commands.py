@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import uuid
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -67,6 +68,24 @@ def test_the_statements_of_a_schema_can_be_run_in_another_way(database: str) -> 
     postgres.execute(database, command("migrate", "--sql"))
     command("migrate", "--store", database, "--check")
     assert 'GRANT USAGE ON SCHEMA hitl TO "a ""server"' in command("migrate", "--sql", "--grants", 'a "server')
+
+
+def test_a_schema_is_brought_up_to_date_although_somebody_reads_and_keeps_nobody_else_from_it(database: str) -> None:
+    older = (ROOT / "src" / "store" / "postgres" / "migrations").glob("*.sql")
+    *before, _newest = (path.read_text() for path in sorted(older))
+    postgres.execute(database, "\n".join(before))
+    holder = f"h_{uuid.uuid4().hex}"
+    postgres.execute(database, f"BEGIN; SELECT count(*) FROM hitl.turns; PREPARE TRANSACTION '{holder}'")
+    with ThreadPoolExecutor() as somebody:
+        migrating = somebody.submit(command, "migrate", "--store", database)
+        try:
+            waiting = "FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+            eventually(lambda: postgres.execute(database, f"SELECT count(*) {waiting}"), "1")
+            # It comes after the one that waits, as what servers read does.
+            assert postgres.execute(database, "SELECT count(*) FROM hitl.turns") == "0"
+        finally:
+            postgres.execute(database, f"ROLLBACK PREPARED '{holder}'")
+        assert json.loads(migrating.result()) == {"found": len(before), "newest": len(before) + 1}
 
 
 def test_a_command_that_waits_for_the_database_is_ended_by_ctrl_c(database: str) -> None:
