@@ -40,6 +40,8 @@ enum NextDue {
 struct DueUnderWay<'e> {
     handled: FuturesUnordered<BoxFuture<'e, (DueKind, Result<(), Error>)>>,
     which: HashSet<DueKind>,
+    /// Why one of it was not settled, since that was asked last.
+    failed: Option<Error>,
 }
 
 impl<'e> DueUnderWay<'e> {
@@ -55,16 +57,11 @@ impl<'e> DueUnderWay<'e> {
     }
 
     /// Goes on with all of it until nothing is left.
-    ///
-    /// # Errors
-    /// The first one's.
-    async fn finish(&mut self) -> Result<(), Error> {
-        let mut outcome = Ok(());
+    async fn finish(&mut self) {
         while let Some((what, handled)) = self.handled.next().await {
             self.which.remove(&what);
-            outcome = outcome.and(handled);
+            self.failed = handled.err().or(self.failed.take());
         }
-        outcome
     }
 }
 
@@ -87,10 +84,10 @@ impl Engine {
             self.journal.alarm.awake();
             let next = self.begin_due(&mut under_way).await;
             // Others may hold a session for long: what is due meanwhile does not wait for it.
-            let settled = timeout(STORE_PAUSE, under_way.finish()).await.unwrap_or(Ok(()));
-            match settled.and(next) {
-                Ok(NextDue::At(next)) => self.journal.alarm.sleep(next, self.now()).await,
-                Ok(NextDue::UnderWay) => {}
+            let is_over = timeout(STORE_PAUSE, under_way.finish()).await.is_ok();
+            match under_way.failed.take().map_or(next, Err) {
+                Ok(NextDue::At(next)) if is_over => self.journal.alarm.sleep(next, self.now()).await,
+                Ok(_) => {}
                 Err(error) => {
                     tracing::error!(%error, "what is due could not be settled; it is tried again");
                     tokio::time::sleep(STORE_PAUSE).await;
