@@ -1,8 +1,13 @@
 //! What an expression may be, so that it needs little stack, and time and memory that grow with what it looks at.
 
+use std::sync::Arc;
+
+use cel::Env;
 use cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedEntryExpr, IdedExpr, LiteralValue, operators,
 };
+
+use super::functions;
 
 /// How deep an expression may nest, so that no stack overflows when it is read and evaluated.
 pub const MAX_DEPTH: usize = 48;
@@ -25,7 +30,9 @@ enum Around<'e> {
 }
 
 /// Goes through an expression.
-struct Check {
+struct Check<'e> {
+    /// Has the functions that there are.
+    env: &'e Arc<Env>,
     /// Loops, and values that are put together into larger ones.
     times: usize,
 }
@@ -33,14 +40,14 @@ struct Check {
 /// How many times an expression may go over, or copy, what it looks at; at least once.
 ///
 /// # Errors
-/// Why it could take for ever, or nests too deep, or looks at a name that is not there.
-pub fn check(expression: &IdedExpr) -> Result<usize, String> {
-    let mut check = Check { times: 0 };
+/// Why it could take for ever, or nests too deep, or looks at or calls what is not there.
+pub fn check(env: &Arc<Env>, expression: &IdedExpr) -> Result<usize, String> {
+    let mut check = Check { env, times: 0 };
     check.part(expression, 0, Around::Nothing, false)?;
     Ok(check.times.max(1))
 }
 
-impl Check {
+impl Check<'_> {
     /// `is_built_in`: whether it becomes a part of a larger value.
     fn part(
         &mut self,
@@ -61,7 +68,8 @@ impl Check {
                 check_name(name, around)
             }
             Expr::Select(select) => self.part(&select.operand, below, around, is_built_in && !select.test),
-            Expr::Call(CallExpr { func_name, target, args }) => {
+            Expr::Call(call @ CallExpr { func_name, target, args }) => {
+                functions::check(self.env, call)?;
                 // What compares or measures makes nothing larger of it; an element and a branch are handed on.
                 let hands_on = ![
                     operators::EQUALS,

@@ -42,6 +42,11 @@ pub fn read(text: &str) -> Result<Rules, FileError> {
     check_word(&file, text)?;
     let (starts, rules): (Vec<usize>, Vec<Rule>) =
         file.rule.into_iter().map(|rule| (rule.span().start, rule.into_inner())).unzip();
+    let of_state = rules.iter().zip(&starts).find(|(rule, _)| rule.unsigned);
+    if let Some((Rule { name, .. }, start)) = of_state {
+        let message = format!("rule {name:?}: unsigned: is of rules that came with a run state");
+        return Err(FileError { line: line_of_member(text, *start, "unsigned"), message });
+    }
     let names: Vec<String> = rules.iter().map(|rule| rule.name.clone()).collect();
     Rules::compile(rules).map_err(|errors| {
         let Some(error) = errors.into_iter().next() else {

@@ -3,6 +3,7 @@
 mod bounds;
 mod call;
 pub mod file;
+mod functions;
 mod glob;
 mod nesting;
 mod patterns;

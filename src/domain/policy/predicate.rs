@@ -139,7 +139,7 @@ fn too_large(size: usize, most: usize) -> String {
 fn parse(source: &str) -> Result<Predicate, String> {
     let program = ENV.compile(source).map_err(|errors| first_line(&errors.to_string()))?;
     let mut expression = program.expression().clone();
-    let times = bounds::check(&expression)?;
+    let times = bounds::check(&ENV, &expression)?;
     let patterns = Patterns::of(&mut expression)?;
     Ok(Predicate { expression: Arc::new(expression), patterns, times, text: source.into() })
 }

@@ -161,7 +161,6 @@ fn an_expression_that_cannot_tell_is_never_false() {
         "args.amount * 9223372036854775807 > 0",
         "args.items[7] == 1",
         "args.amount.matches('1')",
-        "unheard_of(args)",
         "args.to.amount > 1",
     ] {
         let (_, failed) = tell(expression, &args);
@@ -239,6 +238,13 @@ fn what_is_wrong_with_rules_is_said_by_place() {
     assert_eq!(said[4], "3.name: another rule has the name \"a\"");
     assert_eq!(said[5], "3.when: there is no variable \"arg\"; there are tool, args, agent, source and metadata");
     assert_eq!(said.len(), 6);
+}
+
+#[test]
+fn a_rule_of_a_file_has_nothing_of_a_run_state() {
+    let text = "[[rule]]\nname = \"a\"\neffect = \"ask\"\ntool = \"x\"\nunsigned = true\n";
+    let wrong = file::read(text).unwrap_err();
+    assert_eq!(wrong.to_string(), "line 5: rule \"a\": unsigned: is of rules that came with a run state");
 }
 
 #[test]

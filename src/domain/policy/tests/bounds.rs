@@ -132,3 +132,28 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn a_function_that_is_not_there_is_an_error_and_none_that_never_can_tell() {
+    for (expression, missing) in [
+        ("args.cents.biger(5)", "x.biger(...)"),
+        ("args.path.startWith('/tmp')", "x.startWith(...)"),
+        ("startsWith(args.path, '/tmp')", "startsWith(...)"),
+        ("length(args.path) > 3", "length(...)"),
+        ("tool == 'x' || args.rows.all(row, row.to.endWith('.nz'))", "x.endWith(...)"),
+        ("args.rows.all(row)", "x.all(...)"),
+    ] {
+        let errors = Rules::compile(vec![when(Effect::Deny, expression)]).unwrap_err();
+        assert_eq!(errors[0].msg, format!("there is no function {missing}"), "{expression}");
+    }
+    for expression in [
+        "size(args.a) > 1 && args.a.size() > 1",
+        "args.a.contains('x') || args.a.startsWith('x') || args.a.endsWith('x') || args.a.matches('x')",
+        "int(args.a) > 1 || uint(args.a) > 1u || double(args.a) > 1.0 || string(args.a) == '' || bytes(args.a) == b''",
+        "type(args.a) == int && has(args.b) && dyn(args.a) == 1 && bool(args.a)",
+        "-args.a < 1 && !(args.a in [1, 2]) && args.a[0] % 2 == 1 && (args.a ? true : false)",
+        "args.a.exists_one(x, x == 1) && args.a.map(x, x).size() == 1 && args.a.filter(x, x > 1) == []",
+    ] {
+        assert!(Rules::compile(vec![when(Effect::Deny, expression)]).is_ok(), "{expression}");
+    }
+}
