@@ -31,12 +31,17 @@ def replay_check(
     patience: Annotated[
         float, typer.Option("--patience", help="Seconds for each turn, whose raw I/O may take that long.", min=0.1)
     ] = 10.0,
+    strict: Annotated[
+        bool,
+        typer.Option("--strict", help="Exit with 1 also for turns that were not checked: in a tool, of another agent."),
+    ] = False,
     json: AsJson = False,
 ) -> None:
     """Replay the open turns of a store against the code at hand, before it is deployed.
 
     Turns that wait are replayed up to where they stand, and so are failed ones that a retry would take up. Nothing is
-    written and no step begins; the agent's code between its steps does run. Exits with 1 when a turn would not go on.
+    written and no step begins; the agent's code between its steps does run. The inside of a tool that asks would have
+    to run, and is not checked. Exits with 1 when a turn would not go on.
     """
     from hitl.serving.server import worker_environment
 
@@ -46,8 +51,9 @@ def replay_check(
         raise Failure(str(error), error.hint, exit_codes.USAGE) from error
     require_tested()
     form = "json" if wants_json(json) else "table"
+    strictness = "strict" if strict else "lenient"
     code = subprocess.call(
-        [sys.executable, "-m", "hitl.cli.replaying", agent, store, str(limit), str(patience), form],
+        [sys.executable, "-m", "hitl.cli.replaying", agent, store, str(limit), str(patience), strictness, form],
         env=worker_environment() | {"PYTHONHASHSEED": "0"},
         stdin=subprocess.DEVNULL,
     )

@@ -1,4 +1,7 @@
-"""The process of `hitl replay-check`: `python -m hitl.cli.replaying MODULE:ATTR STORE LIMIT PATIENCE json|table`."""
+"""The process of `hitl replay-check`: `python -m hitl.cli.replaying MODULE:ATTR STORE LIMIT PATIENCE STRICTNESS FORM`.
+
+STRICTNESS is `strict` or `lenient`, FORM is `json` or `table`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import redirect_stdout, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -39,6 +42,8 @@ _WIDE = 120
 """Columns of a terminal that has room for two ids in a row."""
 
 _STATUSES = ("interrupted", "running", "error")
+_STYLES = {"goes on": "green", "unchecked": "yellow", "breaks": "bold red"}
+_FAILED = "before, with what `hitl sessions get` says; under the same code it does so again"
 _NOT_REPLAYABLE = "its agent says replay=False: the turn does not survive the end of its worker"
 
 
@@ -67,7 +72,8 @@ class Turns:
                     self._agent, (_python(), self._pinned_to), status, AT_ONCE, cursor
                 )
                 self.others.update(others)
-                yield [WaitingTurn(_open_turn(json.loads(frame)), refusal) for frame, refusal in found]
+                has_failed = status == "error"
+                yield [WaitingTurn(_open_turn(json.loads(frame), has_failed), refusal) for frame, refusal in found]
                 if cursor is None:
                     break
 
@@ -76,8 +82,35 @@ def _python() -> str:
     return ".".join(map(str, sys.version_info[:3]))
 
 
-def _open_turn(frame: dict[str, Any]) -> OpenTurn:
-    return OpenTurn(frame["session_id"], frame["turn"], frame["message"], frame["state"], frame["journal"])
+def _open_turn(frame: dict[str, Any], has_failed: bool) -> OpenTurn:
+    return OpenTurn(frame["session_id"], frame["turn"], frame["message"], frame["state"], frame["journal"], has_failed)
+
+
+@dataclass
+class Counts:
+    """How many turns were looked at, and what came of them."""
+
+    checked: int = 0
+    broken: int = 0
+    unchecked: int = 0
+    steps: set[str] = field(default_factory=set)
+    """Those whose insides were left out, in turns that are not broken anyway."""
+
+    def add(self, verdicts: list[Verdict]) -> None:
+        self.checked += len(verdicts)
+        for verdict in verdicts:
+            self.broken += verdict.word == "breaks"
+            if verdict.word == "unchecked":
+                self.unchecked += 1
+                self.steps.update(verdict.unchecked)
+
+    def verdict(self) -> str:
+        """In a sentence's end: what the turns that were checked would do."""
+        whole = self.checked - self.unchecked
+        said = [f"{self.broken:,} would break"] if self.broken else ["all would go on"] if whole else []
+        if self.unchecked:
+            said.append(f"{self.unchecked:,} not checked inside {one_line(', '.join(sorted(self.steps)))}")
+        return ", ".join(said)
 
 
 class Checker:
@@ -107,10 +140,10 @@ class Checker:
     def _refused(self, waiting: WaitingTurn) -> Verdict | None:
         turn = waiting.turn
         if not self._agent.options.replay:
-            return Verdict(turn.session_id, turn.turn_id, _NOT_REPLAYABLE, "not_replayable")
+            return Verdict(turn.session_id, turn.turn_id, _NOT_REPLAYABLE, "not_replayable", has_failed=turn.has_failed)
         if waiting.refusal is not None:
             code, message = waiting.refusal
-            return Verdict(turn.session_id, turn.turn_id, message, code)
+            return Verdict(turn.session_id, turn.turn_id, message, code, has_failed=turn.has_failed)
         return None
 
 
@@ -127,18 +160,20 @@ class JsonReport:
             entry = {
                 "session_id": verdict.session_id,
                 "turn_id": verdict.turn_id,
-                "verdict": _word(verdict),
+                "verdict": verdict.word,
                 "error": verdict.error,
                 "error_code": verdict.code,
                 "warnings": verdict.warnings,
                 "unchecked": verdict.unchecked,
+                "has_failed": verdict.has_failed,
             }
             sys.stdout.write(self._separator + json.dumps(entry))
             self._separator = ",\n"
         sys.stdout.flush()
 
-    def end(self, checked: int, broken: int, others: Counter[str]) -> None:
-        tail = json.dumps({"checked": checked, "broken": broken, "other_agents": dict(others)})
+    def end(self, counts: Counts, others: Counter[str]) -> None:
+        numbers = {"checked": counts.checked, "broken": counts.broken, "unchecked": counts.unchecked}
+        tail = json.dumps(numbers | {"other_agents": dict(others)})
         sys.stdout.write(f"\n], {tail[1:]}\n")
 
 
@@ -160,25 +195,20 @@ class TableReport:
         for verdict in verdicts:
             _explain(verdict)
 
-    def end(self, checked: int, broken: int, others: Counter[str]) -> None:
+    def end(self, counts: Counts, others: Counter[str]) -> None:
         out = console()
-        if checked:
-            verdict = f"{broken} would break" if broken else "all would go on"
-            out.print(Text(f"{_turns(checked)} checked: {verdict}.", style="bold red" if broken else "green"))
+        if counts.checked:
+            style = "bold red" if counts.broken else "yellow" if counts.unchecked else "green"
+            out.print(Text(f"{_turns(counts.checked)} checked: {counts.verdict()}.", style=style))
         else:
             out.print(Text(f"No turn of {one_line(self._agent)} is open."))
         for agent, count in sorted(others.items()):
-            out.print(Text(f"Not checked: {_turns(count)} of {one_line(agent)}.", style="dim"))
+            out.print(Text(f"Not checked: {_turns(count)} of {one_line(agent)}.", style="yellow"))
 
 
 def _row(verdict: Verdict) -> list[str | Text]:
-    style = "green" if verdict.error is None else "bold red"
     counts = str(len(verdict.warnings)), str(len(verdict.unchecked))
-    return [verdict.session_id, Text(_word(verdict), style), *counts, verdict.turn_id]
-
-
-def _word(verdict: Verdict) -> str:
-    return "goes on" if verdict.error is None else "breaks"
+    return [verdict.session_id, Text(verdict.word, _STYLES[verdict.word]), *counts, verdict.turn_id]
 
 
 def _turns(count: int) -> str:
@@ -190,18 +220,19 @@ def _explain(verdict: Verdict) -> None:
         *([] if verdict.error is None else [(verdict.code or "error", verdict.error)]),
         *(("warning", warning) for warning in verdict.warnings),
         *(("unchecked", f"{step} would run again from its top") for step in verdict.unchecked),
+        *([("failed", _FAILED)] if verdict.word == "unchecked" and verdict.has_failed else []),
     ]
     if not said:
         return
     out = console()
     out.print(Text(verdict.session_id, style="bold"))
     for label, text in said:
-        style = "yellow" if label in ("warning", "unchecked") else "red"
+        style = "yellow" if label in ("warning", "unchecked", "failed") else "red"
         out.print(Text.assemble((f"{label}: ", style), plain(text)), soft_wrap=True)
     out.print()
 
 
-def check(agent: str, store: str, limit: int, patience: float, form: str) -> int:
+def check(agent: str, store: str, limit: int, patience: float, is_strict: bool, form: str) -> int:
     """Check and report; the exit code. Raises `Failure` and `AgentLoadError`."""
     with stored_sessions(store) as sessions:
         with redirect_stdout(sys.stderr):
@@ -210,16 +241,16 @@ def check(agent: str, store: str, limit: int, patience: float, form: str) -> int
         turns = Turns(sessions, agent, code if loaded.options.pin else None)
         checker = Checker(loaded, code, patience)
         report = JsonReport(agent, code) if form == "json" else TableReport(agent, code)
-        checked = broken = 0
+        counts = Counts()
         for page in turns.pages():
-            verdicts = checker.check(page[: limit - checked] if limit else page)
+            verdicts = checker.check(page[: limit - counts.checked] if limit else page)
             report.add(verdicts)
-            checked += len(verdicts)
-            broken += sum(verdict.error is not None for verdict in verdicts)
-            if limit and checked >= limit:
+            counts.add(verdicts)
+            if limit and counts.checked >= limit:
                 break
-        report.end(checked, broken, turns.others)
-    return exit_codes.RUNTIME if broken else exit_codes.OK
+        report.end(counts, turns.others)
+    left_open = is_strict and (counts.unchecked or turns.others)
+    return exit_codes.RUNTIME if counts.broken or left_open else exit_codes.OK
 
 
 def main(arguments: list[str]) -> NoReturn:
@@ -227,9 +258,9 @@ def main(arguments: list[str]) -> NoReturn:
     isolation.die_with(None)
     # An event loop like a worker's takes Ctrl-C for the end of some task of the agent.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    agent, store, limit, patience, form = arguments
+    agent, store, limit, patience, strictness, form = arguments
     try:
-        exit_code = check(agent, store, int(limit), float(patience), form)
+        exit_code = check(agent, store, int(limit), float(patience), strictness == "strict", form)
         sys.stdout.flush()
     except Failure as failure:
         exit_code = _fail(failure)

@@ -31,11 +31,13 @@ class OpenTurn:
     message: dict[str, Any]
     state: list[dict[str, Any]]
     journal: list[dict[str, Any]]
+    has_failed: bool = False
+    """Whether it is one that a retry would take up, under this code or another."""
 
 
 @dataclass
 class Verdict:
-    """What became of one replay: ``error`` is None where the turn would go on."""
+    """What became of one replay: ``error`` is None where the turn would go on, as far as it was checked."""
 
     session_id: str
     turn_id: str
@@ -45,6 +47,15 @@ class Verdict:
     warnings: list[str] = field(default_factory=list)
     unchecked: list[str] = field(default_factory=list)
     """Steps whose insides were left out."""
+    has_failed: bool = False
+    """As its ``OpenTurn`` says."""
+
+    @property
+    def word(self) -> str:
+        """``goes on``, ``breaks``, or ``unchecked`` where what decides may lie inside of a step that was left out."""
+        if self.error is not None:
+            return "breaks"
+        return "unchecked" if self.unchecked else "goes on"
 
 
 class _Stop:
@@ -94,7 +105,7 @@ async def check_turns(
 
 
 async def _check(agent: LoadedAgent, waiting: OpenTurn, code: str, patience: float) -> Verdict:
-    verdict = Verdict(waiting.session_id, waiting.turn_id)
+    verdict = Verdict(waiting.session_id, waiting.turn_id, has_failed=waiting.has_failed)
     if len(waiting.journal) < 2:  # it has not begun: there is nothing that it must fit
         return verdict
     port = _Stop()

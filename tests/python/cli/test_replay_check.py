@@ -177,6 +177,29 @@ def test_an_edited_prompt_is_a_warning_and_the_insides_of_a_tool_are_left_out() 
     assert turn["unchecked"] == ["tool ask_back"]
 
 
+def test_a_turn_whose_tool_was_not_looked_into_is_not_said_to_go_on() -> None:
+    leave_asking(agent="clerk:agent")
+    checked = check(agent="clerk:agent")
+    assert (checked.code, checked.verdicts) == (0, ["unchecked"])
+    assert (checked.report["checked"], checked.report["broken"], checked.report["unchecked"]) == (1, 0, 1)
+    assert check("--strict", agent="clerk:agent").code == 1
+
+
+def test_a_turn_that_has_failed_inside_of_its_tool_is_said_to_have_failed() -> None:
+    (session,) = leave_asking(agent="clerk:agent")
+    edit("clerk", ("return await interrupt({", 'await hitl.step(str.upper, "hats")\n    return await interrupt({'))
+    with serve("clerk:agent") as server, Client(server.url) as client:
+        client.answer(session.interrupts[0].interrupt_id, "yes")
+        assert client.wait(session.session_id).error_code == "replay_mismatch"
+    checked = check(agent="clerk:agent")
+    assert checked.verdicts == ["unchecked"]
+    assert checked.report["turns"][0]["has_failed"] is True
+    window = Terminal("replay-check", "clerk:agent", "--store", STORE)
+    assert window.finish() == 0
+    assert "failed: before, with what `hitl sessions get` says" in window.seen
+    assert "1 open turn checked: 1 not checked inside tool ask_back." in window.seen
+
+
 TELLER = """
 import hitl
 from hitl import ReActAgent, tool
@@ -284,6 +307,12 @@ def test_turns_of_other_agents_are_counted_and_not_run() -> None:
     checked = check(agent="clerk:agent")
     assert (checked.code, checked.report["turns"]) == (0, [])
     assert checked.report["other_agents"] == {"shop:agent": 2}
+
+
+def test_strictly_turns_of_other_agents_are_too_many() -> None:
+    leave_asking()
+    assert check("--strict").code == 0
+    assert check("--strict", agent="clerk:agent").code == 1
 
 
 def test_turns_that_have_ended_are_not_looked_at() -> None:
