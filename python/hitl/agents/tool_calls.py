@@ -16,7 +16,7 @@ from hitl.agents.participant import Participant
 from hitl.agents.seams import AgentRun, Hook, HookCall, HookFailed, ToolCallRequest
 from hitl.agents.tool_results import content_of, error_content
 from hitl.attachments import Attachment
-from hitl.errors import ReplayMismatch, WorkerProtocolError
+from hitl.errors import HitlError, ReplayMismatch, WorkerProtocolError
 from hitl.messages import ChatMessage, ToolCall
 from hitl.strict_json import sendable
 from hitl.tools.approvals import ReadyCall, prepare_call
@@ -26,6 +26,7 @@ from hitl.tools.invoking import invoke
 from hitl.tools.schema import InvalidArguments, parse_arguments
 from hitl.turn.permits import permit
 from hitl.turn.places import place_var
+from hitl.turn.reporting import frames_outside
 from hitl.turn.resource_parts import NoSuchResource
 from hitl.turn.runtime import Turn, agent_name
 
@@ -112,7 +113,7 @@ class ToolBox:
                 raise
             content = error_content(RuntimeError("the tool cancelled itself"))
         except (Exception, SystemExit) as error:  # noqa: BLE001  (whatever a tool raises is the model's to read)
-            logger.debug("tool %s failed with %s", name, type(error).__name__)
+            _log_failure(name, error)
             content = error_content(error)
         if ready is not None and ready.note is not None:
             content = f"{content}\n\n{ready.note}"
@@ -237,3 +238,13 @@ def own_ids(message: ChatMessage) -> tuple[ChatMessage, dict[str, str]]:
         else:
             renamed.append(call)
     return ChatMessage.from_dict({**message.to_dict(), "tool_calls": renamed}), doomed
+
+
+def _log_failure(name: str, error: BaseException) -> None:
+    """Say where a tool of the author's raised, once: not what, for an error's text may hold arguments, and not again in
+    a replay, which has the error alone. What hitl raises is for the model, and says all."""
+    frames = "" if isinstance(error, HitlError) else frames_outside(error)
+    if frames:
+        logger.warning("tool %s failed with %s, raised at\n%s", name, type(error).__name__, frames.rstrip())
+    else:
+        logger.debug("tool %s failed with %s", name, type(error).__name__)

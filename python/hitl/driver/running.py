@@ -19,7 +19,7 @@ from hitl.messages import ChatMessage
 from hitl.turn.forked import end_in_fork
 from hitl.turn.holding import DEFAULT_HOLD
 from hitl.turn.limits import uncaught
-from hitl.turn.reporting import report, report_error
+from hitl.turn.reporting import raised_here, report, report_error
 from hitl.turn.runtime import DEFAULT_MAX_PAYLOAD, Turn
 from hitl.turn.schedule import OUTSIDE
 from hitl.turn.watching import watcher_of
@@ -262,6 +262,8 @@ class RunningTurn:
         if isinstance(error, asyncio.CancelledError) and self.turn.failure.done():
             error, says_all = self.turn.failure.result(), True
         self.error = error
+        for told in tuple(raised_here):
+            told(self._frame["session_id"], error)
         if says_all:
             said = " ".join(error_message(error).split("\n\n"))
             report(f"{type(error).__name__}: {said}\n")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Unpack
 
 from hitl.errors import HitlError
 from hitl.testing.human import Human
+from hitl.turn.reporting import raised_here
 
 if TYPE_CHECKING:
     from hitl.client import Client, Session
@@ -55,10 +57,13 @@ class LiveServer:
         self._human = human
         self._api_key: str | None = options.get("api_key")
         self._client: Client | None = None
+        self._raised: dict[str, BaseException] = {}
+        """What ended the last turn of each session that failed in this process."""
         defaults: ServerOptions = {"port": 0, "store": "memory", "log_level": "warning"}
         given: ServerOptions = defaults | options
         self._server: Server = Server(agent, resources=resources, context_from=context_from, **given)
         self._server.start()
+        raised_here.append(self._keep)
 
     @property
     def url(self) -> str:
@@ -90,8 +95,9 @@ class LiveServer:
         session: the session or its id; a new one when left out.
         timeout: seconds for the whole turn.
 
-        Raises `UnexpectedInterrupt` for an interrupt no rule is for, `TurnFailed` for a turn that ends in an error or
-        not in time, and `hitl.client.Conflict` for an interrupt that was decided otherwise before its rule's turn came.
+        Raises `UnexpectedInterrupt` for an interrupt no rule is for, `TurnFailed` for a turn that ends in an error
+        (from what the agent raised, where that was in this process) or not in time, and `hitl.client.Conflict` for an
+        interrupt that was decided otherwise before its rule's turn came.
         """
         __tracebackhide__ = True
         session_id = self._session_id(session)
@@ -103,7 +109,8 @@ class LiveServer:
                 case "interrupted":
                     self._answer(settled)
                 case "error":
-                    raise TurnFailed(settled.error or "the turn ended in an error", settled)
+                    failed = TurnFailed(settled.error or "the turn ended in an error", settled)
+                    raise failed from self._raised.get(session_id)
                 case "running":
                     raise TurnFailed(f"the turn did not end within {timeout:g} s", settled)
                 case "idle":
@@ -114,11 +121,16 @@ class LiveServer:
     def stop(self) -> None:
         """Stop serving; the fixture does it at the end of the test."""
         client, self._client = self._client, None
+        with suppress(ValueError):  # the second time
+            raised_here.remove(self._keep)
         try:
             if client is not None:
                 client.close()
         finally:
             self._server.stop()
+
+    def _keep(self, session_id: str, raised: BaseException) -> None:
+        self._raised[session_id] = raised
 
     def _session_id(self, session: str | Session | None) -> str:
         if isinstance(session, str):

@@ -9,8 +9,12 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
+from collections.abc import Callable
 
 from hitl.journal.error_codec import error_message
+
+raised_here: list[Callable[[str, BaseException], None]] = []
+"""Who is told, with the session's id, what ended a turn in this process: tests, whose process is the agent's too."""
 
 
 def report(text: str) -> None:
@@ -31,6 +35,20 @@ def report_error(error: BaseException) -> None:
     except Exception:  # noqa: BLE001 - classes of anybody's are at work here
         text = f"{type(error).__name__}: {error_message(error)}\n"
     report(text)
+
+
+def frames_outside(error: BaseException) -> str:
+    """The traceback of an error from the first frame on that is no code of hitl, without the error's text, which may
+    hold arguments; empty where there is no such frame, as for an error that a replay reads back."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    while frames and _is_hitls(frames[0][0].f_globals.get("__name__")):
+        del frames[0]
+    return "".join(traceback.StackSummary.extract(iter(frames)).format())
+
+
+def _is_hitls(module: object) -> bool:
+    name = str(module)
+    return (name == "hitl" or name.startswith("hitl.")) and not name.startswith("hitl.examples.")
 
 
 def log_error(logger: logging.Logger, text: str, error: BaseException) -> None:

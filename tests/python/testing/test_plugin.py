@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import traceback
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -192,6 +193,16 @@ class TestFailures:
         with pytest.raises(TurnFailed, match=r"^ValueError: out of paper$") as caught:
             hitl_server(broken).send("go")
         assert caught.value.session.status == "error"
+
+    def test_it_is_raised_from_what_the_agent_raised(self, hitl_server: HitlServer) -> None:
+        async def broken(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+            raise ValueError("out of paper")
+
+        with pytest.raises(TurnFailed) as caught:
+            hitl_server(broken).send("go")
+        cause = caught.value.__cause__
+        assert isinstance(cause, ValueError)
+        assert [frame.name for frame in traceback.extract_tb(cause.__traceback__)][-1] == "broken"
 
     def test_a_turn_that_takes_too_long(self, hitl_server: HitlServer) -> None:
         async def endless(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
