@@ -30,11 +30,15 @@ def option(*names: str, help: str, panel: str | None = None, **more: Any) -> Any
 DEFAULTS = ServeOptions(agent="module:attribute")
 """Where the defaults stand."""
 
+KEY_PREFIX = "hitl_"
+"""What each secret of `hitl keys create` begins with."""
+
 LIMITS, SECURITY, LIFETIMES, LOGS = "Limits", "Security", "Lifetimes, in seconds", "Logs and development"
 WEBHOOKS = "Webhooks"
 
 
 def serve(
+    context: typer.Context,
     agent: Annotated[
         str,
         typer.Argument(
@@ -207,19 +211,28 @@ def serve(
 ) -> None:
     """Serve an agent over HTTP until Ctrl-C. Every option is also a variable: --store is HITL_STORE."""
     given = dict(locals())
-    del given["reload"]
-    options = options_of(ServeOptions, given)
+    del given["context"], given["reload"]
+    key_source = context.get_parameter_source("api_key")
+    # By its name, as in `connection`.
+    is_of_variable = key_source is not None and key_source.name == "ENVIRONMENT"
+    options = options_of(ServeOptions, given, "HITL_API_KEY" if is_of_variable else "--api-key")
+    if is_of_variable:
+        _check_key_of_variable(options)
     raise typer.Exit(_serve_reloading() if reload and not _is_reloaded_child() else _serve(options))
 
 
-def options_of(kind: type[ServeOptions], given: dict[str, Any]) -> ServeOptions:
-    """The options that a command line gives, by the names of its parameters; `Failure` where they cannot be."""
+def options_of(kind: type[ServeOptions], given: dict[str, Any], key_is_of: str = "--api-key") -> ServeOptions:
+    """The options that a command line gives, by the names of its parameters; `Failure` where they cannot be.
+
+    key_is_of: the option or variable that `api_key` comes from.
+    """
     for name, of_server in (("allowed_host", "allowed_hosts"), ("webhook", "webhooks")):
         given[of_server] = tuple(given.pop(name) or ())
     try:
         if (file := given.pop("api_key_file")) is not None:
             if given["api_key"] is not None:
-                usage_error("--api-key and --api-key-file are both given", "give one of them")
+                unset = ": unset HITL_API_KEY, which is also that of clients" if key_is_of == "HITL_API_KEY" else ""
+                usage_error(f"{key_is_of} and --api-key-file are both given", f"give one of them{unset}")
             given["api_key"] = read_secret_file("--api-key-file", file)
         if "no_ui" in given:
             given["ui"] = not given.pop("no_ui")
@@ -228,6 +241,31 @@ def options_of(kind: type[ServeOptions], given: dict[str, Any]) -> ServeOptions:
         return kind(**given)
     except InvalidOption as error:
         raise Failure(str(error), error.hint, exit_codes.USAGE) from error
+
+
+def _check_key_of_variable(options: ServeOptions) -> None:
+    """Refuse a key that is exported for clients and was made in this store, by which its holder could do everything.
+
+    A store shows no secret, so that it is known by its form, where any key was made in the store.
+    """
+    # Late: `--help` needs no core.
+    from hitl import _core
+    from hitl.errors import StoreError
+
+    if options.api_key is None or not options.api_key.startswith(KEY_PREFIX):
+        return
+    try:
+        known = _core.list_keys(options.store)
+    except StoreError:  # none there yet, or the start says what is wrong with it
+        return
+    if known:
+        raise Failure(
+            "HITL_API_KEY holds a key that `hitl keys create` made: as the server's own it could do everything, "
+            "whatever its scopes",
+            "unset HITL_API_KEY here, since the store has its keys already; for a key of the server's own take another "
+            "one: openssl rand -hex 32",
+            exit_codes.USAGE,
+        )
 
 
 def _serve(options: ServeOptions) -> int:

@@ -48,7 +48,7 @@ def _parameters() -> list[inspect.Parameter]:
     known = dict(inspect.signature(serve, eval_str=True).parameters)
     store = option("--store", help="postgresql://USER@HOST/DATABASE, which servers share.", show_default=False)
     known["store"] = known["store"].replace(annotation=Annotated[str, store], default=DEFAULTS.store)
-    return [parameter for name, parameter in known.items() if name not in OF_REQUESTS]
+    return [parameter for name, parameter in known.items() if name not in OF_REQUESTS | {"context"}]
 
 
 def add_to(app: typer.Typer) -> None:

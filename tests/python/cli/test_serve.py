@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import signal
@@ -85,6 +86,29 @@ def test_a_wrong_option_is_refused_and_nothing_is_created(
     assert last.startswith("hint: ")
     assert hint in last
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_key_of_a_person_does_not_become_that_of_the_server(hitl: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    served: list[ServeOptions] = []
+    monkeypatch.setattr("hitl.cli.serve._serve", lambda options: served.append(options) or 0)
+    made = hitl("keys", "create", "ada", "--scope", "admin", "--store", "sqlite:hitl.db")
+    person = json.loads(made.stdout)["key"]
+    refused = hitl("serve", "m:a", "--store", "sqlite:hitl.db", HITL_API_KEY=person)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith("error: HITL_API_KEY holds a key that `hitl keys create` made")
+    assert "hint: unset HITL_API_KEY here" in refused.stderr
+    assert person not in refused.stderr
+    assert served == []
+    # Said on purpose, or for another store, it is the server's.
+    assert hitl("serve", "m:a", "--store", "sqlite:hitl.db", "--api-key", person).returncode == 0
+    assert hitl("serve", "m:a", "--store", "sqlite:other.db", HITL_API_KEY=person).returncode == 0
+    assert [options.api_key for options in served] == [person, person]
+
+
+def test_two_keys_are_named_as_they_were_given(hitl: Run) -> None:
+    refused = hitl("serve", "m:a", "--api-key-file", "f", HITL_API_KEY="of a client in this shell")
+    assert refused.stderr.startswith("error: HITL_API_KEY and --api-key-file are both given")
+    assert "hint: give one of them: unset HITL_API_KEY" in refused.stderr
 
 
 @pytest.mark.parametrize("option", ["--state-key", "--api-key-file"])
