@@ -122,8 +122,28 @@ def connect(url: str, api_key: str | None, session: str | None = None) -> Iterat
         client = Client(server_url(url), api_key=api_key)
     except ValueError as error:
         usage_error(str(error), f"for example {DEFAULT_URL}")
-    with client, naming(client.url.rstrip("/"), api_key, session):
+    with client, naming(client.url.rstrip("/"), api_key, session), _knowing_no_keys(client):
         yield client
+
+
+@contextmanager
+def _knowing_no_keys(client: Client) -> Iterator[None]:
+    """That nobody can do what is for some is told where the server has no keys to tell who asks."""
+    from hitl.cli.failures import without_keys
+    from hitl.client import ClientError, Forbidden
+
+    try:
+        yield
+    except Forbidden as error:
+        if error.code != "not_an_approver":
+            raise
+        try:
+            has_keys = client.me().authentication
+        except ClientError:
+            raise error from None
+        if has_keys:
+            raise
+        raise without_keys(error) from error
 
 
 @contextmanager

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Sequence
 
 from hitl.cli import exit_codes
 from hitl.cli.output import Failure
@@ -63,6 +65,31 @@ def failure_of(
     if session is not None:
         hint = hint.replace(_SESSION, shlex.quote(one_line(session)))
     return Failure(describe(error), hint, exit_code)
+
+
+def without_keys(error: Forbidden) -> Failure:
+    """A call that is for some, on a server that cannot tell who anybody is."""
+    return Failure(
+        f"{describe(error)}; this server has no keys, so nobody can", first_keys(_approvers_in(error.detail))
+    )
+
+
+def _approvers_in(detail: str) -> list[str]:
+    """Those that the server's words name last."""
+    _, found, named = detail.partition("with a key of theirs: ")
+    return named.split(", ") if found else []
+
+
+def first_keys(approvers: Sequence[str]) -> str:
+    """How a server gets the keys that `approvers` need: one that can make others comes first."""
+    groups = [one.removeprefix("group:") for one in approvers if one.startswith("group:")]
+    named = "NAME" if groups or not approvers else shlex.quote(one_line(approvers[0]))
+    in_group = shlex.quote(one_line(groups[0])) if groups else "GROUP"
+    group = "" if approvers and not groups else f" --group {in_group}"
+    return (
+        "make one that can make others, hitl keys create ADMIN --scope admin, and with it (HITL_API_KEY) theirs: "
+        f"hitl keys create {named} --scope read --scope answer{group}"
+    )
 
 
 def describe(error: ClientError) -> str:
@@ -161,6 +188,12 @@ def _conflict_hint(error: Conflict) -> str:
         )
     if error.code == "already_resolved":
         return "it holds what was answered first: `hitl interrupts show ID` has the answer"
+    if error.code == "other_agent" and (named := re.search(r"belongs to agent (\S+), which", error.detail)):
+        agent = one_line(named[1])
+        return (
+            f"it goes on where that agent is served from the same store: hitl serve {shlex.quote(agent)} --store STORE"
+            "; an agent that was renamed or moved has to be found by its old name too"
+        )
     if error.code == "key_exists":
         return "choose another name, or revoke that key: hitl keys revoke NAME"
     if error.code == "notice_not_failed":

@@ -25,6 +25,12 @@ ADA = Me.from_json(
 )
 
 
+FIRST_KEYS = (
+    "make one that can make others, hitl keys create ADMIN --scope admin, and with it (HITL_API_KEY) theirs: "
+    "hitl keys create bob --scope read --scope answer"
+)
+
+
 def asked(kind: str = "tool_approval", **members: Any) -> Interrupt:
     return Interrupt.from_json({"interrupt_id": "i", "type": kind, "payload": {}, "sent_by": "bob", **members})
 
@@ -61,7 +67,7 @@ def asked(kind: str = "tool_approval", **members: Any) -> Interrupt:
         (
             asked(approvers=["bob"]),
             Me.from_json(NOBODY),
-            "Only bob can answer this, and this server has no keys to tell who asks.",
+            f"Only bob can answer this, and this server has no keys to tell who asks. So nobody can: {FIRST_KEYS}.",
         ),
     ],
 )
@@ -82,7 +88,7 @@ def test_a_question_for_others_is_shown_and_not_asked(serve: Serve, terminal: Op
     server = serve(asks({"type": "color_picker", "prompt": "Pick"}, approvers=["carol"]))
     chat = terminal("chat", server.url, "go")
     chat.expect("Pick")
-    chat.expect("Only carol can answer this, and this server has no keys to tell who asks. It waits")
+    chat.expect("Only carol can answer this, and this server has no keys to tell who asks. So nobody can: ")
     assert "Answer as JSON" not in chat.seen
     assert server.sent("POST", "/resume") == []
     chat.send(CTRL_C)

@@ -9,7 +9,7 @@ import pytest
 
 from hitl.cli import exit_codes
 from tests.python.cli.conftest import Run
-from tests.python.client.fake_server import FakeServer, problem
+from tests.python.client.fake_server import NOBODY, Answer, FakeServer, problem
 
 
 def test_an_argument_that_is_missing_is_shown_by_an_example(hitl: Run) -> None:
@@ -103,6 +103,33 @@ def test_a_hint_about_a_session_names_it(hitl: Run, server: FakeServer) -> None:
     refused = hitl("sessions", "send", "s-1", "hello", HITL_URL=server.url)
     assert refused.returncode == exit_codes.CONFLICT
     assert "the session waits for a person: hitl interrupts list --session s-1" in refused.stderr
+
+
+def test_a_session_of_another_agent_is_told_where_it_goes_on(hitl: Run, server: FakeServer) -> None:
+    refusal = problem(409, "Session belongs to agent old:agent, which this server does not run", "other_agent")
+    server.override("POST", "/sessions/s-1/messages", refusal)
+    refused = hitl("sessions", "send", "s-1", "hello", HITL_URL=server.url)
+    assert refused.returncode == exit_codes.CONFLICT
+    assert (
+        "is served from the same store: hitl serve old:agent --store STORE; an agent that was renamed" in refused.stderr
+    )
+
+
+@pytest.mark.parametrize("command", ["approve", "claim"])
+@pytest.mark.parametrize("has_keys", [False, True])
+def test_what_only_some_may_answer_nobody_can_on_a_server_without_keys(
+    hitl: Run, server: FakeServer, command: str, has_keys: bool
+) -> None:
+    refusal = problem(403, "Only these may answer, with a key of theirs: group:ops", "not_an_approver")
+    server.override("POST", f"/interrupts/i-1/{'claim' if command == 'claim' else 'resume'}", refusal)
+    server.override("GET", "/me", Answer(200, {**NOBODY, "authentication": has_keys}))
+    said = hitl("interrupts", command, "i-1", HITL_URL=server.url).stderr
+    if has_keys:
+        assert "hint: leave it to one of them" in said
+    else:
+        assert "group:ops; this server has no keys, so nobody can" in said
+        assert "hitl keys create ADMIN --scope admin" in said
+        assert "hitl keys create NAME --scope read --scope answer --group ops" in said
 
 
 def test_arguments_that_are_no_json_are_told_that_they_are_an_object(hitl: Run) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hitl.cli.failures import first_keys
 from hitl.client import Interrupt, Me
 
 _GROUP = "group:"
@@ -16,7 +17,9 @@ def why_not(interrupt: Interrupt, me: Me) -> str | None:
     named = interrupt.approvers
     only = f"Only {listed(named)} can answer this"
     if not me.authentication:
-        return f"{only}, and this server has no keys to tell who asks." if named else None
+        if not named:
+            return None
+        return f"{only}, and this server has no keys to tell who asks. So nobody can: {first_keys(named)}."
     # First who can, which a key with another scope would not change.
     if named and not any(_is(me, one) for one in named):
         return f"{only}."
