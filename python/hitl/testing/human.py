@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
@@ -55,10 +55,14 @@ class Rule:
     uses: int = 0
     """How often it answered."""
 
+    by: str | None = None
+    """Whose answer it is, of those that `Human.as_` knows; None is nobody in particular."""
+
     def __str__(self) -> str:
         how = {"tool": "on", "question": "on_question", "type": "on_type"}[self.subject]
         value = self.value if self.edits is None else {**self.value, "args": self.edits}
-        return f"human.{how}({self.name!r}) -> {_shown(value)}"
+        human = "human" if self.by is None else f"human.as_({self.by!r})"
+        return f"{human}.{how}({self.name!r}) -> {_shown(value)}"
 
     def answer_to(self, interrupt: Interrupt) -> Any:
         """The value that answers `interrupt`."""
@@ -74,6 +78,11 @@ class Prepared:
     interrupt: Interrupt
     rules: list[Rule]
     value: Any
+
+    @property
+    def by(self) -> str | None:
+        """Whose answer it is: one person's."""
+        return self.rules[0].by
 
     def says(self, stored: Any) -> bool:
         """Whether the server has stored the same answer, whether or not it holds for later calls."""
@@ -98,6 +107,7 @@ class Human:
         human.on("look_up").respond("nothing found")
         human.on_question("Strategy").answer("By date")
         human.on_type("color_picker").answer({"hex": "#ff6b6b"})
+        human.as_("olga", groups=["ops"]).on("close_account").approve()
     """
 
     rules: list[Rule] = field(default_factory=list)
@@ -106,6 +116,9 @@ class Human:
     seen: list[Interrupt] = field(default_factory=list)
     """Every interrupt that was answered, in order; `seen[0].tool_args` is what the first approval showed."""
 
+    groups: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """The people that `as_` was called for, by name, with the groups of each."""
+
     _edits: dict[_Call, Rule] = field(default_factory=dict, init=False, repr=False, compare=False)
     """Which rule edited the arguments of each call last."""
 
@@ -113,6 +126,22 @@ class Human:
     def unused(self) -> list[Rule]:
         """The rules that never answered anything."""
         return [rule for rule in self.rules if rule.uses == 0]
+
+    def as_(self, name: str, groups: Sequence[str] | None = None) -> Person:
+        """Somebody with a key of that name, as `approvers` name people. The server of the test makes it, and asks for
+        keys from then on; `server.client` has one that may do everything.
+
+        groups: those that the key is in; where they are left out, those that were said of this name before.
+        """
+        _text("human.as_()", name)
+        if isinstance(groups, str) or not all(isinstance(group, str) for group in groups or ()):
+            raise TypeError(f"groups is a list of str, got {groups!r}")
+        known = self.groups.get(name)
+        said = (known or ()) if groups is None else tuple(groups)
+        if known is not None and known != said:
+            raise ValueError(f"{name} is in {list(known)} already, and cannot be in {list(said)} as well")
+        self.groups[name] = said
+        return Person(self, name)
 
     def on(self, tool: str | _Named) -> Decide:
         """Decide about calls of a tool, given by its name or as the tool itself."""
@@ -156,6 +185,8 @@ class Human:
                 text = question["question"]
                 rules[text] = self._rule("question", question.get("header"), text, taken=rules.values())
             found = {text: rule for text, rule in rules.items() if rule is not None}
+            if len({rule.by for rule in found.values()}) > 1:
+                raise self._unexpected(interrupt, [], "one person answers all of its questions: one human.as_(...)")
             if found and len(found) == len(rules):
                 value = {"answers": {text: rule.value for text, rule in found.items()}}
                 return Prepared(interrupt, list(found.values()), value)
@@ -177,7 +208,7 @@ class Human:
         used = {id(rule) for rule in taken} | {id(rule) for rule in matching if rule.uses}
         return next((rule for rule in matching if id(rule) not in used), matching[-1] if matching else None)
 
-    def _unexpected(self, interrupt: Interrupt, unanswered: list[str]) -> UnexpectedInterrupt:
+    def _unexpected(self, interrupt: Interrupt, unanswered: list[str], hint: str | None = None) -> UnexpectedInterrupt:
         asked_by = f" by {interrupt.agent}" if interrupt.agent else ""
         lines = [f"nobody answers this interrupt ({interrupt.type}){asked_by}:", ""]
         lines += [f"    {line}" for line in _pretty(interrupt.payload).splitlines()]
@@ -185,8 +216,28 @@ class Human:
             lines += ["", "no rule for: " + ", ".join(repr(text) for text in unanswered)]
         lines += ["", "rules:" if self.rules else "there are no rules"]
         lines += [f"    {rule}" for rule in self.rules]
-        lines += ["", f"hint: {_hint(interrupt, unanswered)}"]
+        lines += ["", f"hint: {hint or _hint(interrupt, unanswered)}"]
         return UnexpectedInterrupt("\n".join(lines), interrupt)
+
+
+@dataclass(frozen=True)
+class Person:
+    """What `human.as_(name)` returns: rules of somebody with a name."""
+
+    human: Human
+    name: str
+
+    def on(self, tool: str | _Named) -> Decide:
+        """As `Human.on`."""
+        return replace(self.human.on(tool), by=self.name)
+
+    def on_question(self, header_or_text: str) -> Answer:
+        """As `Human.on_question`."""
+        return replace(self.human.on_question(header_or_text), by=self.name)
+
+    def on_type(self, type: str) -> Answer:
+        """As `Human.on_type`."""
+        return replace(self.human.on_type(type), by=self.name)
 
 
 @dataclass(frozen=True)
@@ -195,6 +246,7 @@ class Decide:
 
     human: Human
     tool: str
+    by: str | None = None
 
     def approve(self, *, always: bool = False) -> Human:
         """Let it run with the arguments that were shown; `always`: from then on without asking."""
@@ -209,7 +261,7 @@ class Decide:
 
     def edit(self, **arguments: Any) -> Human:
         """Let it run with these arguments changed; the others stay as they were shown."""
-        return _with(self.human, Rule("tool", self.tool, {"type": "edit"}, arguments))
+        return _with(self.human, Rule("tool", self.tool, {"type": "edit"}, arguments, by=self.by))
 
     def respond(self, value: Any) -> Human:
         """Answer in the tool's place: it does not run, and `value` is its result."""
@@ -218,7 +270,7 @@ class Decide:
     def _add(self, value: dict[str, Any], *, always: bool = False) -> Human:
         if not isinstance(always, bool):
             raise TypeError(f"always is True or False, got {always!r}")
-        return _with(self.human, Rule("tool", self.tool, {**value, "always": True} if always else value))
+        return _with(self.human, Rule("tool", self.tool, {**value, "always": True} if always else value, by=self.by))
 
 
 @dataclass(frozen=True)
@@ -228,10 +280,11 @@ class Answer:
     human: Human
     subject: Subject
     name: str
+    by: str | None = None
 
     def answer(self, value: Any) -> Human:
         """Answer with `value`; for a question a label, a list of labels (with multiSelect), or free text."""
-        return _with(self.human, Rule(self.subject, self.name, value))
+        return _with(self.human, Rule(self.subject, self.name, value, by=self.by))
 
 
 def _call_of(interrupt: Interrupt) -> _Call:
@@ -284,6 +337,16 @@ def _hint(interrupt: Interrupt, unanswered: list[str]) -> str:
             name = missing[0].get("header") or missing[0]["question"]
             return f"human.on_question({name!r}).answer({missing[0]['options'][0]['label']!r})"
     return f"human.on_type({interrupt.type!r}).answer(...)"
+
+
+def hint_for_approvers(approvers: Sequence[str], given: Prepared) -> str:
+    """How a rule answers what only some may answer."""
+    rule = given.rules[0]
+    how = {"tool": "on", "question": "on_question", "type": "on_type"}[rule.subject]
+    first = approvers[0] if approvers else "NAME"
+    group = first.removeprefix("group:")
+    person = f"human.as_({first!r})" if group == first else f"human.as_('somebody', groups=[{group!r}])"
+    return f"a rule of one of them answers: {person}.{how}({rule.name!r})"
 
 
 def _decision(value: Any) -> Any:

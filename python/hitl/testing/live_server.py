@@ -5,10 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping
 from contextlib import suppress
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any, Unpack
 
 from hitl.errors import HitlError
-from hitl.testing.human import Human
+from hitl.testing.human import Human, hint_for_approvers
 from hitl.turn.reporting import raised_here
 
 if TYPE_CHECKING:
@@ -17,6 +18,10 @@ if TYPE_CHECKING:
     from hitl.messages import ChatMessage
     from hitl.serving.options import ServerOptions
     from hitl.serving.server import Agent, ContextFrom, Server
+
+
+_OWN_KEY = "hitl-testing"
+"""The name of the key of `LiveServer.client`, where people have keys and nobody gave it one."""
 
 
 class TurnFailed(HitlError):
@@ -59,6 +64,10 @@ class LiveServer:
         self._client: Client | None = None
         self._raised: dict[str, BaseException] = {}
         """What ended the last turn of each session that failed in this process."""
+        self._people: dict[str, Client] = {}
+        """Those of `Human.as_` who have answered here."""
+        if human.groups and self._api_key is None:
+            self._api_key = options["api_key"] = token_hex(16)
         defaults: ServerOptions = {"port": 0, "store": "memory", "log_level": "warning"}
         given: ServerOptions = defaults | options
         self._server: Server = Server(agent, resources=resources, context_from=context_from, **given)
@@ -124,10 +133,27 @@ class LiveServer:
         with suppress(ValueError):  # the second time
             raised_here.remove(self._keep)
         try:
-            if client is not None:
-                client.close()
+            for each in [*self._people.values(), *([] if client is None else [client])]:
+                each.close()
+            self._people.clear()
         finally:
             self._server.stop()
+
+    def _client_of(self, name: str) -> Client:
+        """A client with a key of that name, which is made where there is none yet."""
+        if name not in self._people:
+            from hitl.client import Client
+
+            if self._api_key is None:
+                # The first key shuts everybody else out: it is that of `client`, also where the test holds on to that.
+                self._api_key = self.client.create_key(_OWN_KEY, ["admin"]).secret or ""
+                self.client._http.headers["Authorization"] = f"Bearer {self._api_key}"
+            for known in self.client.list_keys():  # of a server before this one, in the same store
+                if known.name == name and known.revoked_at is None:
+                    self.client.revoke_key(known.key_id)
+            key = self.client.create_key(name, ["read", "answer"], self._human.groups[name])
+            self._people[name] = Client(self.url, api_key=key.secret)
+        return self._people[name]
 
     def _keep(self, session_id: str, raised: BaseException) -> None:
         self._raised[session_id] = raised
@@ -146,12 +172,18 @@ class LiveServer:
             self._answer_one(interrupt)
 
     def _answer_one(self, interrupt: Interrupt) -> None:
-        from hitl.client import Conflict, Invalid
+        from hitl.client import Conflict, Forbidden, Invalid
 
         __tracebackhide__ = True
         prepared = self._human.prepare(interrupt)
+        client = self.client if prepared.by is None else self._client_of(prepared.by)
         try:
-            self.client.answer(interrupt.interrupt_id, prepared.value)
+            client.answer(interrupt.interrupt_id, prepared.value)
+        except Forbidden as error:
+            error.add_note(f"it was given by {', '.join(map(str, prepared.rules))}")
+            if error.code == "not_an_approver":
+                error.add_note(f"\nhint: {hint_for_approvers(interrupt.approvers, prepared)}")
+            raise
         except Conflict as error:
             # The answer before may have made the agent withdraw this question, or have decided it too (`always`): then
             # it needs none, and the rule is still to be used. But a test must not pass where the rule said otherwise.

@@ -15,7 +15,7 @@ import pytest
 
 import hitl
 from hitl import ChatMessage, ReActAgent, ask_user_question, interrupt, step, tool
-from hitl.client import Client, Conflict, Invalid
+from hitl.client import Client, Conflict, Forbidden, Interrupt, Invalid
 from hitl.testing import HitlServer, Human, ScriptedChatClient, TurnFailed, UnexpectedInterrupt
 
 if TYPE_CHECKING:
@@ -218,6 +218,78 @@ class TestFailures:
             hitl_server(deleting_agent(Path("/nowhere"))[0]).send("go")
         assert refused.value.__notes__ == [f"it was given by {human.rules[0]}"]
         assert "human.on_type('tool_approval')" in str(human.rules[0])
+
+
+@tool(requires_approval=True, approvers=["group:ops"])
+def close_account(number: int) -> str:
+    """Close an account."""
+    return f"closed {number}"
+
+
+def closing_agent() -> ReActAgent:
+    call = {"tool_calls": [{"name": "close_account", "args": {"number": 7}}]}
+    return ReActAgent(ScriptedChatClient([call, {"content": "done"}]), "scripted", tools=[close_account])
+
+
+class TestPeople:
+    """`human.as_`: answers of somebody with a key, for what only some may answer."""
+
+    @pytest.mark.parametrize("is_known_before", [True, False])
+    def test_an_approver_answers(self, hitl_server: HitlServer, human: Human, is_known_before: bool) -> None:
+        if is_known_before:
+            human.as_("olga", groups=["ops"])
+        server = hitl_server(closing_agent())
+        client = server.client
+        human.as_("olga", groups=["ops"]).on(close_account).approve()
+        assert server.send("close it").content == "done"
+        [answered] = client.list_interrupts(status="resolved")  # held on to since before there was a key
+        assert answered.resolved_by == "olga"
+
+    def test_each_answers_in_their_own_name(self, hitl_server: HitlServer, human: Human) -> None:
+        async def asking(message: ChatMessage, state: State) -> tuple[ChatMessage, State]:
+            said = [await interrupt({"type": who}, approvers=[who]) for who in ("ada", "bob")]
+            return ChatMessage.assistant_message(content=" ".join(said)), state
+
+        human.as_("ada").on_type("ada").answer("yes")
+        human.as_("bob").on_type("bob").answer("no")
+        assert hitl_server(asking).send("go").content == "yes no"
+
+    def test_the_next_server_of_the_same_store_knows_them_too(
+        self, hitl_server: HitlServer, human: Human, tmp_path: Path
+    ) -> None:
+        human.as_("olga", groups=["ops"]).on(close_account).approve()
+        for _ in range(2):
+            server = hitl_server(closing_agent(), store=f"sqlite:{tmp_path}/hitl.db")
+            assert server.send("close it").content == "done"
+            server.stop()
+
+    def test_without_a_name_the_error_says_how_to_get_one(self, hitl_server: HitlServer, human: Human) -> None:
+        human.on("close_account").approve()
+        with pytest.raises(Forbidden) as refused:
+            hitl_server(closing_agent()).send("close it")
+        assert refused.value.__notes__ == [
+            "it was given by human.on('close_account') -> {\"approved\": true}",
+            "\nhint: a rule of one of them answers: human.as_('somebody', groups=['ops']).on('close_account')",
+        ]
+
+    def test_nobody_is_in_other_groups_the_second_time(self, human: Human) -> None:
+        human.as_("olga", groups=["ops"]).on("close_account").reject()
+        assert (
+            str(human.as_("olga").on("pay").approve().rules[1])
+            == """human.as_('olga').on('pay') -> {"approved": true}"""
+        )
+        with pytest.raises(ValueError, match="olga is in \\['ops'\\] already"):
+            human.as_("olga", groups=["finance"])
+        with pytest.raises(TypeError, match="groups is a list of str"):
+            human.as_("bob", groups="ops")
+
+    def test_one_person_answers_all_questions_of_an_interrupt(self, human: Human) -> None:
+        questions = [QUESTION, {**QUESTION, "question": "And where?", "header": "Place"}]
+        human.as_("ada").on_question("Strategy").answer("By date")
+        human.on_question("Place").answer("By type")
+        payload = {"type": "user_input", "questions": questions}
+        with pytest.raises(UnexpectedInterrupt, match="one person answers all of its questions"):
+            human.prepare(Interrupt(interrupt_id="i", type="user_input", payload=payload))
 
 
 class TestReplays:

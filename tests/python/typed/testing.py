@@ -36,6 +36,8 @@ def deletes_after_approval(hitl_server: HitlServer, hitl_client: Client, human: 
     human.on("delete_file").reject("no")
     human.on("delete_file").edit(path="/tmp/y")
     human.on("delete_file").respond("done")
+    human.as_("olga", groups=["ops"]).on(delete_file).approve()
+    human.as_("olga").on_type("color_picker").answer(None)
     human.on_question("Strategy").answer("By date")
     human.on_type("color_picker").answer({"hex": "#ff6b6b"})
     assert_type(server.send("delete it"), ChatMessage)
