@@ -163,7 +163,8 @@ def cancel(session_id: SessionId, url: Url = DEFAULT_URL, api_key: ApiKey = None
     """Stop a session's turn and withdraw its interrupts."""
     with connect(url, api_key, session_id) as client:
         accepted = client.cancel(session_id)
-    _print_accepted(accepted.raw, accepted.status, json)
+    # Its status is `error` from now on, which reads as if it had not worked.
+    _print_accepted(accepted.raw, "Cancelled.", json)
 
 
 @app.command("retry")

@@ -143,8 +143,7 @@ class _Step:
         """
         if fn is None:
             return StepDecorator(*args, **kwargs)
-        if not callable(fn):
-            raise TypeError(f"step() takes a function first, got {type(fn).__name__}")
+        _check_function("step()", fn)
         try:
             turn = current_turn("step()")
         except RuntimeError as outside:
@@ -159,10 +158,25 @@ class _Step:
     def sync(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
     def sync(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """The same from a sync agent or tool; of a decorated step it is ``decorated.sync(...)``."""
+        _check_function("step.sync()", fn)
         turn = current_turn("step.sync()")
         frame = sys._getframe(1)
         _check_options(fn, args, kwargs)
         return turn.run_sync("step", lambda: _run(turn, fn, args, kwargs, frame))
+
+
+def _check_function(taker: str, given: Any) -> None:
+    if callable(given):
+        return
+    if not inspect.iscoroutine(given):
+        raise TypeError(f"{taker} takes a function first, got {type(given).__name__}")
+    name = getattr(given, "__name__", "function")
+    given.close()  # else Python says besides that it was never awaited
+    call = taker.removesuffix(")")
+    raise TypeError(
+        f"{taker} takes a function first, got what {name}() returns, a coroutine\n\n"
+        f"hint: write {call}{name}, ...), with the arguments after the function: it is called in the step"
+    )
 
 
 def _check_options(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:

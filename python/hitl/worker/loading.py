@@ -114,6 +114,11 @@ def _import_failed(name: str, error: BaseException) -> AgentLoadError:
     text = said.splitlines()
     reason = f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
     hint = told or None
+    for note in getattr(error, "__notes__", ()):
+        if note.startswith("hint: "):
+            hint = note.removeprefix("hint: ")  # closer to what was meant than that of the error
+        else:
+            reason = f"{reason}; {' '.join(note.split())}"
     if isinstance(error, ModuleNotFoundError) and error.name:
         hint = f"install what provides {error.name!r}, or start it in the directory that holds such a module of yours"
     elif isinstance(error, SystemExit):

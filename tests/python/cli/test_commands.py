@@ -236,6 +236,7 @@ def test_watching_goes_on_where_an_interrupt_goes_with_its_session(
         ("sessions list", "SESSION"),
         ("sessions get SESSION", "interrupted"),
         ("sessions messages SESSION", "ask /tmp/x"),
+        ("sessions cancel SESSION", "Cancelled."),
         ("sessions delete SESSION", "Deleted."),
         ("sessions list --status idle", "No sessions."),
         ("sessions list --json", '"session_id"'),

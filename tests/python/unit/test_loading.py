@@ -82,6 +82,17 @@ def test_an_attribute_that_is_not_there(module: Callable[..., None]) -> None:
     assert failure("app_attr:my_agent.zzz")[0] == "app_attr.my_agent has no attribute 'zzz'"
 
 
+def test_notes_of_what_an_import_raised_are_said(module: Callable[..., None]) -> None:
+    module("app_bare.py", "import hitl\n@hitl.step\nasync def charge(): ...\n")
+    message, hint = failure("app_bare:charge")
+    assert message == "importing app_bare failed: RuntimeError: step() called outside a hitl run (app_bare.py:2)"
+    assert hint == "to decorate a function, write @hitl.step() with parentheses"
+    module("app_noted.py", "error = ValueError('no key')\nerror.add_note('of the\\nbank')\nraise error\n")
+    assert (
+        failure("app_noted:agent")[0] == "importing app_noted failed: ValueError: no key; of the bank (app_noted.py:3)"
+    )
+
+
 def test_a_wrong_shape_is_named_by_its_spec(module: Callable[..., None]) -> None:
     module("app_shape.py", "agent = 42\n")
     assert failure("app_shape:agent")[0] == "app_shape:agent is of type int, not an agent"

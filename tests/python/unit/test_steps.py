@@ -118,6 +118,17 @@ async def test_a_method_can_be_a_step() -> None:
     assert (Till.take.__name__, Till.take.__doc__) == ("take", "Takes it.")
 
 
+@pytest.mark.parametrize(("taker", "call"), [("step()", step), ("step.sync()", step.sync)])
+def test_the_call_of_a_function_is_told_to_be_a_function(taker: str, call: Callable[..., Any]) -> None:
+    async def charge(cents: int) -> None: ...
+
+    with pytest.raises(TypeError) as caught:
+        call(charge(3))
+    said, _, hint = str(caught.value).partition("\n\nhint: ")
+    assert said == f"{taker} takes a function first, got what charge() returns, a coroutine"
+    assert hint.startswith(f"write {taker.removesuffix(')')}charge, ...)")
+
+
 def test_outside_a_run_it_says_so() -> None:
     with pytest.raises(RuntimeError, match=r"^step\(\) called outside a hitl run") as caught:
         step(add, 1)
