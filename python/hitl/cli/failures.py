@@ -28,7 +28,8 @@ from hitl.client import (
 )
 
 _OTHER_KEY = (
-    "it is that of --api-key, or of HITL_API_KEY; `hitl keys list` on the server's machine names those that count"
+    "it is that of --api-key, or of HITL_API_KEY; on the server's machine `hitl keys list --store STORE` names those "
+    "that count"
 )
 
 _SESSION = "SESSION_ID"

@@ -65,6 +65,10 @@ def create(
     group: Annotated[
         list[str] | None, typer.Option("--group", help="A group that it is in; repeat it.", show_default=False)
     ] = None,
+    without_admin: Annotated[
+        bool,
+        typer.Option("--without-admin", help="Make a server's first key although it can make no others."),
+    ] = False,
     store: Store = None,
     url: Url = DEFAULT_URL,
     api_key: ApiKey = None,
@@ -74,11 +78,20 @@ def create(
     scopes = [one.value for one in scope]
     if store is None:
         with connect(url, api_key) as client:
+            shuts = Scope.ADMIN not in scope and not client.me().authentication
+            if shuts and not without_admin:
+                usage_error(
+                    f"{client.url.rstrip('/')} has no key yet: from this one on it asks everybody for one, and this "
+                    "one can make no others",
+                    "make one with --scope admin first, and the others with it (HITL_API_KEY); --without-admin makes "
+                    "this one all the same",
+                )
             key = client.create_key(name, scopes, group or ())
         record, secret = {member: value for member, value in key.raw.items() if member != "key"}, key.secret or ""
     else:
         from hitl import _core
 
+        shuts = False  # whoever has the file can make another
         _check_store(store)
         with _store_errors():
             record, secret = _core.create_key(store, name, scopes, group or [])
@@ -87,8 +100,7 @@ def create(
     else:
         # Whole, for whoever copies it: not even a narrow terminal may break it.
         typer.echo(secret)
-    if store is None and api_key is None and Scope.ADMIN not in scope:
-        # Without a key of its own a request makes the first one only: after it nobody could make one for themselves.
+    if shuts:
         typer.echo(
             "warning: the server asks everybody for a key from now on, and this one cannot make others\n\n"
             "hint: stop the server and make one that can: hitl keys create NAME --scope admin --store STORE; or start "

@@ -41,13 +41,25 @@ def test_a_key_made_on_a_store_opens_its_server(hitl: Run, tmp_path: Path) -> No
     assert key["key"].encode() not in content
 
 
+def test_a_first_key_that_shuts_everybody_out_is_made_only_where_that_is_said(hitl: Run) -> None:
+    with Served("playbook") as server:
+        at = {"HITL_URL": server.url}
+        refused = hitl("keys", "create", "ada", "--scope", "answer", **at)
+        assert (refused.returncode, refused.stdout) == (2, "")
+        assert refused.stderr.startswith(f"error: {server.url} has no key yet: from this one on it asks everybody")
+        assert "hint: make one with --scope admin first" in refused.stderr
+        assert json.loads(hitl("keys", "list", **at).stdout) == []
+        root = made(hitl, "root", "--scope", "admin", **at)
+        made(hitl, "ada", "--scope", "answer", **at, HITL_API_KEY=root["key"])
+
+
 @pytest.mark.parametrize(("scope", "shuts"), [("answer", True), ("admin", False)])
 def test_whoever_shuts_a_server_without_a_key_to_it_is_told_how_to_come_back(
     hitl: Run, tmp_path: Path, scope: str, shuts: bool
 ) -> None:
     store = f"sqlite:{tmp_path / 'hitl.db'}"
     with Served("playbook", store=store) as server:
-        created = hitl("keys", "create", "ada", "--scope", scope, HITL_URL=server.url)
+        created = hitl("keys", "create", "ada", "--scope", scope, "--without-admin", HITL_URL=server.url)
         assert created.returncode == 0
         assert json.loads(created.stdout)["name"] == "ada"
         assert ("warning: the server asks everybody for a key from now on" in created.stderr) is shuts
