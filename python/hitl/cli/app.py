@@ -44,6 +44,20 @@ EXAMPLES = {"agent": "Such as app:agent, which is `agent` of app.py; for an exam
 """What an argument looks like, by the name of its parameter, for whoever gives none."""
 
 
+def _with_what(error: typer.BadParameter) -> str | None:
+    """What is no number, which newer versions of typer do not show: whoever has not typed it has to look for it."""
+    known = getattr(error.__cause__, "errors", None)
+    for wrong in known() if callable(known) else ():
+        number = {"int_parsing": "whole number", "float_parsing": "number"}.get(wrong["type"])
+        if number is not None:
+            links = _LINKS if str(wrong["input"]).startswith("tcp://") else ""
+            return f"{wrong['input']!r} is no {number}.{links}"
+    return None
+
+
+_LINKS = " Kubernetes sets such a variable for a Service of that name; enableServiceLinks: false turns that off."
+
+
 class _Commands(TyperGroup):
     """As typer's own, with words of ours where its own tell little of what is wrong with an argument."""
 
@@ -52,7 +66,7 @@ class _Commands(TyperGroup):
             return super().invoke(ctx)
         except typer.BadParameter as error:
             # What validates for typer puts its own kind of error before the message.
-            error.message = error.message.removeprefix("Value error, ")
+            error.message = _with_what(error) or error.message.removeprefix("Value error, ")
             if not error.message and error.param is not None:
                 error.message = EXAMPLES.get(str(error.param.name), "")
             raise

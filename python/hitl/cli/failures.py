@@ -59,6 +59,8 @@ def failure_of(
         return Failure(f"{server} wants a key", _hint(error), exit_code)
     if server is not None and isinstance(error, NotFound):
         said = describe(error)
+        if error.code == "not_found":  # about an address, in words that end with no thing to be found there
+            return Failure(f"{server} is no address of a server: {said}", _hint(error), exit_code)
         if session is not None and error.code == "session_not_found":
             said = f"session {one_line(session)} not found"
         return Failure(f"{said} at {server}", _hint(error, f" --url {shlex.quote(server)}"), exit_code)

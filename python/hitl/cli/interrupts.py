@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.text import Text
+from typer.core import TyperCommand
 
 from hitl.cli.connection import DEFAULT_URL, ApiKey, AsJson, InterruptId, Url, connect
 from hitl.cli.output import print_json, print_json_line, usage_error, wants_json
@@ -158,7 +159,20 @@ def respond(
         _print_accepted(client.respond(interrupt_id, value, name=name), json)
 
 
-@app.command("reject")
+class _Reject(TyperCommand):
+    """Whose reason is easily taken for an argument."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> Any:
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:  # by its words: typer has this class of click's under no name of its own
+            said = getattr(error, "message", "")
+            if isinstance(said, str) and "unexpected extra argument" in said:
+                vars(error)["message"] = f"{said}. A reason is an option: --reason 'not now'"
+            raise
+
+
+@app.command("reject", cls=_Reject)
 def reject(
     interrupt_id: InterruptId,
     reason: Annotated[str | None, typer.Option("--reason", help="Why; the model hears it.")] = None,

@@ -17,6 +17,13 @@ from hitl.errors import StoreError
 app = typer.Typer(help="Check a store, copy it into another one, or adopt a restored one.", no_args_is_help=True)
 
 
+_RESTORE = (
+    ("malformed", "the file is damaged, or a part of it is missing: keep it as it is, and restore a backup of it"),
+    ("is not a database", "name the file of a store; where it was one, restore a backup of it"),
+)
+"""Of a file that was to be checked, and is not to be made."""
+
+
 @app.callback()
 def _group() -> None:
     """Check a store, copy it into another one, or adopt a restored one."""
@@ -73,7 +80,7 @@ def check(
     """
     from hitl import _core
 
-    with _naming("check the address"):
+    with _naming("check the address", wrong=_RESTORE):
         checked = _core.check_store(store)
     problems, more = checked["problems"], checked["more"]
     if wants_json(json):
@@ -130,12 +137,16 @@ def _counted(rows: dict[str, int], waiting: int | None = None) -> str:
 
 
 @contextmanager
-def _naming(hint: str) -> Iterator[None]:
-    """A store that cannot be opened, with what to do where its error does not say."""
+def _naming(hint: str, wrong: tuple[tuple[str, str], ...] = ()) -> Iterator[None]:
+    """A store that cannot be opened, with what to do where its error does not say.
+
+    wrong: hints in the place of those that are for a server, by a part of what is said.
+    """
     try:
         yield
     except StoreError as error:
-        raise Failure(str(error), error.hint or hint, exit_codes.USAGE) from error
+        other = next((other for part, other in wrong if part in str(error)), None)
+        raise Failure(str(error), other or error.hint or hint, exit_codes.USAGE) from error
 
 
 def _were(count: int) -> str:

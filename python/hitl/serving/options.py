@@ -16,6 +16,7 @@ from types import NoneType
 from typing import Any, ClassVar, Literal, TypedDict, get_type_hints
 
 from hitl.errors import HitlError
+from hitl.serving.webhook_options import signs_webhooks, wrong_url
 
 Isolation = Literal["process", "task"]
 LogFormat = Literal["auto", "human", "json"]
@@ -253,8 +254,8 @@ class ServeOptions:
             isolation = self.isolation if isinstance(self.agent, str) else "task"
             object.__setattr__(self, "workers", default_workers(isolation))
         for webhook in self.webhooks:
-            if not webhook.partition(",")[0].strip():
-                raise InvalidOption("--webhook", f"{webhook!r} has no URL", "for example https://example.com/hook,idle")
+            if (wrong := wrong_url(webhook)) is not None:
+                raise InvalidOption("--webhook", wrong, "for example https://example.com/hook,idle")
 
     def _check_kinds(self) -> None:
         """Every value is of the kind that its annotation says; a whole number of seconds is a duration too."""
@@ -291,6 +292,12 @@ class ServeOptions:
                 hint = f"give its text: {parameter}=Path(...).read_text().strip()"
                 file = ", or --api-key-file" if option == "--api-key" else ""
                 raise InvalidOption(option, "is the name of a file, not what is in it", hint + file)
+            if option == "--webhook-secret" and not signs_webhooks(secret):
+                raise InvalidOption(
+                    option,
+                    "must be `whsec_` followed by base64 of 24 to 64 bytes",
+                    "for example: echo whsec_$(openssl rand -base64 32)",
+                )
             if option != "--webhook-secret" and len(secret) < SHORTEST_KEY:
                 raise InvalidOption(
                     option,

@@ -12,6 +12,30 @@ from tests.python.cli.conftest import Run
 from tests.python.client.fake_server import NOBODY, Answer, FakeServer, problem
 
 
+def words_of(text: str) -> str:
+    """What stands in a box, on one line."""
+    return " ".join(text.replace("│", " ").split())
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("HITL_PORT", "tcp://10.0.0.1:80", "'tcp://10.0.0.1:80' is no whole number. Kubernetes sets such a variable"),
+        ("HITL_RATE_LIMIT", "x", "'x' is no number."),
+    ],
+)
+def test_what_is_no_number_is_shown(hitl: Run, variable: str, value: str, said: str) -> None:
+    refused = hitl("serve", "m:a", **{variable: value})
+    assert refused.returncode == exit_codes.USAGE
+    assert f"(env var: '{variable}'): {said}" in words_of(refused.stderr)
+
+
+def test_a_reason_that_is_given_as_an_argument_is_told_to_be_an_option(hitl: Run) -> None:
+    refused = hitl("interrupts", "reject", "i-1", "not now")
+    assert refused.returncode == exit_codes.USAGE
+    assert "(not now). A reason is an option: --reason 'not now'" in words_of(refused.stderr)
+
+
 def test_an_argument_that_is_missing_is_shown_by_an_example(hitl: Run) -> None:
     refused = hitl("serve")
     assert refused.returncode == exit_codes.USAGE
@@ -33,6 +57,9 @@ def test_an_address_with_a_path_is_told_that_a_server_has_none(hitl: Run, server
     server.override("POST", "/inbox/sessions", nowhere)
     refused = hitl("sessions", "create", HITL_URL=f"{server.url}/inbox")
     assert refused.returncode == exit_codes.NOT_FOUND
+    assert (
+        f"error: {server.url}/inbox is no address of a server: Nothing is here; /openapi.json lists" in refused.stderr
+    )
     assert "is that the address of the server itself, without a path? as http://127.0.0.1:8000" in refused.stderr
 
 

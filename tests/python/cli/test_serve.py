@@ -58,6 +58,8 @@ WRONG: dict[str, tuple[list[str], str, str]] = {
     "not a number": (["m:a", "--interrupt-ttl", "nan"], "--interrupt-ttl: nan is no duration", "seconds"),
     "negative queue": (["m:a", "--queue", "-1"], "--queue: -1 is too small", "at least 0"),
     "hasty worker timeout": (["m:a", "--worker-timeout", "0.5"], "--worker-timeout: 0.5 is too short", "at least 1"),
+    "no URL": (["m:a", "--webhook", "hooks.test/a,idle"], "--webhook: 'hooks.test/a' is no URL", "https://"),
+    "no secret of webhooks": (["m:a", "--webhook-secret", "foo"], "--webhook-secret: must be `whsec_`", "openssl rand"),
     "empty key": (["m:a", "--api-key", ""], "--api-key: must be printable", "openssl"),
     "short key": (["m:a", "--api-key", "fifteen letters"], "--api-key: 15 characters can be guessed", "openssl"),
     "key file missing": (
@@ -160,6 +162,9 @@ def another(name: str) -> Any:
     words = {"isolation": "task", "log_level": "debug", "log_format": "json", "api_key": "sixteen letters."}
     words["state_key"] = "a key of the tests"
     words["store"] = "postgresql://hitl@db.test/hitl"  # the only kind that takes each of them
+    words["webhook_secret"] = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+    if name == "webhooks":
+        return ("https://a.test/", "https://b.test/,idle")
     default = getattr(ServeOptions(agent="m:a"), name)
     if isinstance(default, bool):
         return not default

@@ -38,6 +38,18 @@ def test_what_fits_is_said_with_how_much_was_looked_at(file: Path) -> None:
     assert (checked["rows"]["sessions"], checked["problems"], checked["more"]) == (2, [], 0)
 
 
+def test_a_file_that_is_damaged_is_to_be_restored_and_none_is_made(file: Path) -> None:
+    whole = file.read_bytes()
+    file.write_bytes(whole[: len(whole) // 2])
+    for name in (f"{file}-wal", f"{file}-shm"):
+        Path(name).unlink(missing_ok=True)
+    assert "restore a backup of it" in command("store", "check", str(file), expect=exit_codes.USAGE)
+    file.write_bytes(b"junk" * 1000)
+    told = command("store", "check", str(file), expect=exit_codes.USAGE)
+    assert "is not a database" in told
+    assert "hitl makes it" not in told
+
+
 @pytest.mark.parametrize(
     ("statement", "kind"),
     [

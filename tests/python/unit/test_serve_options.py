@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,9 @@ def test_a_file_in_the_place_of_what_is_in_it_is_refused(name: str, tmp_path: Pa
         options(**{name: str(file)})
     assert f"{name}=Path(...).read_text().strip()" in refused.value.hint
     assert str(file) not in f"{refused.value} {refused.value.hint}"
-    options(**{name: "k" * 5000})  # longer than any name
+    is_any_text = name != "webhook_secret"
+    with nullcontext() if is_any_text else pytest.raises(InvalidOption, match="must be `whsec_`"):
+        options(**{name: "k" * 5000})  # longer than any name
 
 
 @pytest.mark.parametrize(
