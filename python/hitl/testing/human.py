@@ -132,6 +132,8 @@ class Human:
         keys from then on; `server.client` has one that may do everything.
 
         groups: those that the key is in; where they are left out, those that were said of this name before.
+
+        Raises `ValueError` for other groups than before, and `TypeError` for what is no name or list of groups.
         """
         _text("human.as_()", name)
         if isinstance(groups, str) or not all(isinstance(group, str) for group in groups or ()):
