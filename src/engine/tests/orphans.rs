@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use futures_util::future::join_all;
+use futures_util::{StreamExt as _, stream};
 use serde_json::json;
 
 use super::support::{PATIENCE, World, journal_of, runtime, server, settings};
@@ -29,13 +29,16 @@ fn busy() -> Settings {
     Settings { queue: MANY, ..settings() }
 }
 
+/// As many as a store takes at once, however busy the machine is.
+const SENT_AT_ONCE: usize = 128;
+
 /// So many messages, of which two are at workers.
 async fn send(world: &World, count: usize) {
-    let sent = join_all((0..count).map(|_| async move {
+    let sent = stream::iter(0..count).map(|_| async move {
         let session = world.session().await;
         world.send(session).await
-    }));
-    assert!(sent.await.into_iter().all(|sent| sent.is_ok()));
+    });
+    sent.buffer_unordered(SENT_AT_ONCE).for_each(async |sent| assert!(sent.is_ok())).await;
 }
 
 async fn however_many_were_left_they_go_on_at_the_next_start(fixture: Fixture) {
