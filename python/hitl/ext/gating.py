@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, Final, NoReturn, TypeAlias, TypedDict
@@ -87,6 +87,8 @@ class ForeignCall:
     """Whether the arguments say what would run. Where they do not, and there are rules, a person is asked."""
     binds_id: bool = True
     """Whether its id stands for it alone in the run that asks; not where another run has given it that."""
+    conversation: Hashable = None
+    """Whose call it is among runs in one step, each of which has ids of its own."""
 
     @property
     def step_key(self) -> str:
@@ -149,6 +151,7 @@ async def approve(turn: Turn, call: ForeignCall, *, required: bool) -> Approval 
         key=call.question_key,
         expires_in=seconds(f"the approval of {call.tool_name}:", options.get("expires_in")),
         metadata=_metadata(call, options.get("metadata")),
+        conversation=call.conversation,
     )
     try:
         decision = await (ask_binding_id if call.binds_id else ask)(turn, question)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cache
@@ -69,6 +69,9 @@ class Question:
     metadata: dict[str, Any] | None = None
     """JSON, kept with the interrupt."""
 
+    conversation: Hashable = None
+    """Whose call it is among conversations in one step, each of which has ids of its own."""
+
 
 def offered_schema(turn: Turn, tool_name: str, schema: dict[str, Any] | None) -> dict[str, Any] | None:
     """The schema of a tool's arguments where edits can be offered: None for one that is too large to be shown."""
@@ -116,11 +119,27 @@ async def ask_binding_id(turn: Turn, question: Question) -> dict[str, Any]:
     Also raises `ApprovalMismatch`.
     """
     tool_call_id = question.tool_call_id if question.required else None
-    with binding_call_id(turn, tool_call_id, question.tool_name, question.arguments) as keep:
+    conversation = question.conversation if await _is_apart(turn, question, tool_call_id) else None
+    with binding_call_id(turn, tool_call_id, question.tool_name, question.arguments, conversation) as keep:
         decision = await ask(turn, question)
         if decision["type"] in ("approve", "edit"):
             keep()
     return decision
+
+
+async def _is_apart(turn: Turn, question: Question, tool_call_id: str | None) -> bool:
+    """Whether a call's conversation has ids of its own. Not where an older version has refused the call: to that all
+    conversations in one step were one."""
+    known = turn.approved_calls.get((_place(), None, tool_call_id))
+    if question.conversation is None or known in (None, _call(question.tool_name, question.arguments)):
+        return True
+
+    async def body() -> bool:
+        return True
+
+    name, key = f"{question.tool_name}.tool_call_id", f"of another conversation:{tool_call_id}"
+    apart: bool = await turn.run_step("policy", name, body, key=key, past=False, is_edit=True, by_any_code=True)
+    return apart
 
 
 class _NotAllowed(Exception):
@@ -231,14 +250,14 @@ def rejection(turn: Turn, tool_name: str, arguments: dict[str, Any], decision: d
 
 @contextmanager
 def binding_call_id(
-    turn: Turn, tool_call_id: str | None, tool_name: str, arguments: dict[str, Any]
+    turn: Turn, tool_call_id: str | None, tool_name: str, arguments: dict[str, Any], conversation: Hashable = None
 ) -> Iterator[Callable[[], None]]:
     """While a call is asked about, its id stands for it alone in its conversation; from then on too, where it was
     approved: then call what this gives.
 
     Raises `ApprovalMismatch` for an id that stands for another call already.
     """
-    bound, kept = _bind_call_id(turn, tool_call_id, tool_name, arguments), False
+    bound, kept = _bind_call_id(turn, tool_call_id, tool_name, arguments, conversation), False
 
     def keep() -> None:
         nonlocal kept
@@ -247,27 +266,36 @@ def binding_call_id(
     try:
         yield keep
     finally:
-        if bound is not None and not kept:
-            turn.approved_calls.pop(bound, None)
+        if not kept:
+            for each in bound:
+                turn.approved_calls.pop(each, None)
 
 
 def _bind_call_id(
-    turn: Turn, tool_call_id: str | None, tool_name: str, arguments: dict[str, Any]
-) -> tuple[str, str] | None:
-    """By what the call is found that the id stands for; None where that is not this call's to take back."""
+    turn: Turn, tool_call_id: str | None, tool_name: str, arguments: dict[str, Any], conversation: Hashable
+) -> list[tuple[str, Hashable, str]]:
+    """By what the call is found that the id stands for, as far as that is this call's to take back."""
     if tool_call_id is None:
-        return None
-    place = place_var.get()
-    conversation = place.step.path if place is not None and place.step is not None else ""
-    bound = (conversation, tool_call_id)
-    call = f"{tool_name} {_core.digest(arguments)}"
-    known = turn.approved_calls.get(bound)
-    if known == call:
-        return None  # the same call once more: it is asked for again, and the id stays the earlier one's
-    if known is not None:
+        return []
+    place, call = _place(), _call(tool_name, arguments)
+    if turn.approved_calls.get((place, conversation, tool_call_id), call) != call:
         raise ApprovalMismatch(
             f"the call id {tool_call_id!r} stands for an approved call with other arguments, "
             f"so this call of {tool_name} did not run"
         )
-    turn.approved_calls[bound] = call
+    # Also for all conversations in this step: see `_is_apart`. The same call once more is asked for again, and the id
+    # stays the earlier one's.
+    both = dict.fromkeys([(place, conversation, tool_call_id), (place, None, tool_call_id)])
+    bound = [each for each in both if each not in turn.approved_calls]
+    turn.approved_calls.update(dict.fromkeys(bound, call))
     return bound
+
+
+def _place() -> str:
+    """The path of the step that this context is in; empty outside of steps."""
+    place = place_var.get()
+    return place.step.path if place is not None and place.step is not None else ""
+
+
+def _call(tool_name: str, arguments: dict[str, Any]) -> str:
+    return f"{tool_name} {_core.digest(arguments)}"

@@ -17,7 +17,7 @@ import asyncio
 import binascii
 import contextvars
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Hashable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -162,8 +162,9 @@ class Turn:
         self._asked_inside = asked_inside(journal or [])
         self.tool_error_formatter: Callable[[str, dict[str, Any], ToolRejected], str] | None = None
         """Words a rejection for the model, ``(tool_name, args, error)``, where the person gave no message."""
-        self.approved_calls: dict[tuple[str, str], str] = {}
-        """What a tool call's id stands for, once approval was asked for: see ``hitl.tools.asking``."""
+        self.approved_calls: dict[tuple[str, Hashable, str | None], str] = {}
+        """What a tool call's id stands for in a step and a conversation there, once approval was asked for: see
+        ``hitl.tools.asking``."""
         self.settings: Mapping[str, Any] = {}
         """How models are asked in this run, a ``ModelSettings``: over the settings of whoever has the conversation."""
         self.let_through: set[str] = set()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from typing import Any
+from unittest.mock import AsyncMock
 
 import pytest
 from agents import Agent, LocalShellTool, RunHooks, Runner, function_tool, set_tracing_disabled
@@ -14,9 +15,9 @@ from openai.types.responses.response_output_item import LocalShellCall, LocalShe
 import hitl
 import hitl.ext.openai_agents  # which lets turns be journaled
 from hitl.messages import ChatMessage
-from tests.python.ext.openai_agents_runs import Once
+from tests.python.ext.openai_agents_runs import APPROVE, Once, Says
 from tests.python.support.local import LocalTurn
-from tests.python.support.prefixes import Effects
+from tests.python.support.prefixes import Effects, run_all_prefixes
 
 
 @pytest.fixture(autouse=True)
@@ -97,3 +98,49 @@ async def test_what_a_person_changed_in_a_call_runs_whatever_another_run_calls_m
     (call,) = asked.interrupts
     result = await hitl.run(agent, asked.state.edit(call, {"cents": 10}))
     assert (result.status, effects) == ("idle", [10])
+
+
+def payer(effects: Effects, name: str, *calls: dict[str, Any]) -> Agent[Any]:
+    """Pays again and again, in calls with ids of its own model's making."""
+
+    @function_tool(needs_approval=True)
+    def pay(cents: int) -> str:
+        effects.append((name, cents))
+        return "paid"
+
+    rounds = [[function_call("pay", {"cents": each["cents"]}, call_id=each["id"])] for each in calls]
+    return Agent(name=name, model=Says(*rounds), tools=[pay])
+
+
+def two_payers(effects: Effects) -> Any:
+    """A function that runs two agents, the second of which makes a call with the id of one of the first's."""
+
+    async def agent(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+        first = payer(effects, "first", {"cents": 5, "id": "call_1"})
+        second = payer(effects, "second", {"cents": 6, "id": "call_1"}, {"cents": 7, "id": "call_2"})
+        said = [(await Runner.run(each, "go")).final_output for each in (first, second)]
+        return ChatMessage.assistant_message(content=" and ".join(said)), state
+
+    return agent
+
+
+async def test_the_id_of_a_call_that_was_approved_in_one_run_is_free_in_another() -> None:
+    run = await run_all_prefixes(two_payers, lambda asked: APPROVE)
+    assert [asked["payload"]["tool_args"] for asked in run.requests] == [{"cents": 5}, {"cents": 6}, {"cents": 7}]
+    assert run.effects == [("first", 5), ("second", 6), ("second", 7)]
+    assert run.response.content == '["paid"] and ["paid", "paid"]'
+
+
+async def test_a_turn_waits_on_behind_a_call_that_an_older_version_refused_for_its_id(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    effects: Effects = []
+    with monkeypatch.context() as older:
+        older.setattr("hitl.tools.asking._is_apart", AsyncMock(return_value=False))
+        asked = await hitl.run(two_payers(effects), "go")
+        asked = await hitl.run(two_payers(effects), asked.state.approve(asked.interrupts[0]))
+    (call,) = asked.interrupts
+    assert (call.tool_args, effects) == ({"cents": 7}, [("first", 5)])
+    agent = two_payers(effects)
+    result = await hitl.run(agent, hitl.RunState.from_string(agent, asked.state.to_string()).approve(call.id))
+    assert (result.status, effects) == ("idle", [("first", 5), ("second", 7)])

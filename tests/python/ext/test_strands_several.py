@@ -60,6 +60,39 @@ async def test_each_node_goes_on_when_it_is_answered_and_a_paused_graph_does_not
     assert (third.status, paid) == ("idle", [2])
 
 
+async def test_the_id_of_a_call_that_was_approved_in_one_node_is_free_in_another() -> None:
+    def line(effects: Effects) -> Any:
+        builder = GraphBuilder()
+        for node_id, cents in (("first", 5), ("second", 6)):
+            builder.add_node(payer(effects, model=says([("pay", {"cents": cents})], ids="c")), node_id)
+        builder.add_edge("first", "second")
+        builder.set_execution_timeout(600)
+        return builder.build()
+
+    run, said = await proved_text(line)
+    assert [asked["payload"]["tool_args"] for asked in run.requests] == [{"cents": 5}, {"cents": 6}]
+    assert len({asked["tool_call_id"] for asked in run.requests}) == 1
+    assert (json.loads(said), run.effects) == ([["success", "paid 6"]], [5, 6])
+
+
+async def test_so_it_is_in_a_node_that_a_swarm_comes_back_to() -> None:
+    def round_trip(effects: Effects) -> Any:
+        def payer_says(messages: list[Any]) -> Any:
+            said = [block["toolResult"]["content"] for block in messages[-1]["content"] if "toolResult" in block]
+            if said == [[{"text": "paid 5"}]]:
+                return [("handoff_to_agent", {"agent_name": "clerk", "message": "once more"})]
+            return "all paid" if said else [("pay", {"cents": 5 + len(effects)})]
+
+        ask = HumanInTheLoop(allowed_tools=["handoff_to_agent"])
+        return Swarm([clerk(), payer(effects, model=Speaking(payer_says), interventions=[ask], callback_handler=None)])
+
+    paid: list[Any] = []
+    result = await hitl.run(round_trip(paid), "go")
+    while result.interrupts:
+        result = await hitl.run(round_trip(paid), result.state.approve(result.interrupts[0]))
+    assert (result.output, paid) == ("all paid", [5, 6])
+
+
 async def test_a_hook_may_ask_before_a_node() -> None:
     class Gate:
         def register_hooks(self, registry: Any, **_: Any) -> None:

@@ -23,7 +23,7 @@ from hitl.errors import ToolRejected
 from hitl.ext.arguments import names_unknown, usable
 from hitl.ext.gating import REFUSALS, ForeignCall, approve, edit_note
 from hitl.ext.openai_agents import seams
-from hitl.ext.openai_agents.memory import call_place, memory_of, speaking_var, stated_call, step_path
+from hitl.ext.openai_agents.memory import call_place, memory_of, run_var, speaking_var, stated_call, step_path
 from hitl.ext.turns import check_rules_reach, is_in_turn
 from hitl.journal.codec import encode
 from hitl.turn.permits import permit
@@ -174,6 +174,7 @@ def foreign_call(tool: FunctionTool, call_id: str, arguments: dict[str, Any]) ->
         source=source_of(seams.server_of(tool), namespace),
         options=memory_of(current_turn()).approvals_for(tool.name, namespace),
         is_run=is_run(tool, arguments),
+        conversation=run_var.get(),
     )
 
 

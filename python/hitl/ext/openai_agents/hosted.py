@@ -13,7 +13,7 @@ from agents.tool import MCPToolApprovalRequest
 from hitl.decisions import DecisionKind
 from hitl.ext.gating import REFUSALS, ForeignCall, approve
 from hitl.ext.openai_agents.calls import read_arguments
-from hitl.ext.openai_agents.memory import call_place, memory_of
+from hitl.ext.openai_agents.memory import call_place, memory_of, run_var
 from hitl.turn.permits import permit
 from hitl.turn.runtime import Turn, agent_name, current_turn
 
@@ -84,6 +84,7 @@ async def _ask(turn: Turn, item: Any, agent: str, required: bool) -> dict[str, A
         source=f"mcp:{item.server_label}",
         # It runs elsewhere, with the arguments that the model wrote.
         options={"allowed_decisions": _ALLOWED},
+        conversation=run_var.get(),
     )
     try:
         await approve(turn, call, required=required)

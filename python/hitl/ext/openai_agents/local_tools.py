@@ -26,8 +26,8 @@ from pydantic_core import to_jsonable_python
 
 from hitl import _core
 from hitl.decisions import Approval, DecisionKind
-from hitl.ext.gating import REFUSALS, ForeignCall, approve
-from hitl.ext.openai_agents.memory import call_place, memory_of, speaking_var, stated_call, step_path
+from hitl.ext.gating import REFUSALS, ForeignCall, GateOptions, approve
+from hitl.ext.openai_agents.memory import call_place, memory_of, run_var, speaking_var, stated_call, step_path
 from hitl.turn.permits import permit
 from hitl.turn.runtime import Turn, current_turn
 
@@ -64,11 +64,8 @@ def _with_gate(tool: Any, show: Callable[[Any], dict[str, Any]], changed: dict[s
         turn = current_turn()
         required = await _is_required(tool, context, asked, call_id)
         decides_itself = required and tool.on_approval is not None
-        call = ForeignCall(
-            tool_name=tool.name, arguments=show(asked), call_id=call_id, options={"allowed_decisions": _ALLOWED}
-        )
         try:
-            given = await approve(turn, call, required=required and not decides_itself)
+            given = await approve(turn, _call(tool, call_id, show(asked)), required=required and not decides_itself)
         except REFUSALS as no:
             refused[call_id] = str(no)
             return True
@@ -155,10 +152,18 @@ async def _rules_say(turn: Turn, tool: Any, call_id: str, shown: dict[str, Any])
     has made, which did not ask them."""
     if not turn.may_have_rules:
         return None
-    call = ForeignCall(tool_name=tool.name, arguments=shown, call_id=call_id, options={"allowed_decisions": _ALLOWED})
+    call = _call(tool, call_id, shown)
     if turn.is_recorded(call.step_key) and not turn.is_recorded(call.question_key):
         return None
     return await approve(turn, call, required=False)
+
+
+def _call(tool: Any, call_id: str, shown: dict[str, Any]) -> ForeignCall:
+    """A call, for whoever is asked about it."""
+    options = GateOptions(allowed_decisions=_ALLOWED)
+    return ForeignCall(
+        tool_name=tool.name, arguments=shown, call_id=call_id, options=options, conversation=run_var.get()
+    )
 
 
 def _local_shell(tool: LocalShellTool) -> Any:

@@ -84,6 +84,9 @@ class TurnMemory:
 speaking_var: ContextVar[Agent[Any] | None] = ContextVar("hitl_openai_agents_speaking", default=None)
 """The agent whose model was asked last in this context: what is called now, it has called."""
 
+run_var: ContextVar[object] = ContextVar("hitl_openai_agents_run", default=None)
+"""Stands for the run of the SDK in this context, in which calls have ids of their own."""
+
 
 _memories: WeakKeyDictionary[Turn, TurnMemory] = WeakKeyDictionary()
 

@@ -14,7 +14,7 @@ from hitl.decisions import Approval
 from hitl.ext.gating import REFUSALS, ForeignCall, approve
 from hitl.ext.openai_agents import seams
 from hitl.ext.openai_agents.calls import is_run, read_arguments, source_of
-from hitl.ext.openai_agents.memory import StatedCall, memory_of, name_of, speaking_var, stated_call
+from hitl.ext.openai_agents.memory import StatedCall, memory_of, name_of, run_var, speaking_var, stated_call
 from hitl.ext.openai_agents.sessions import JournaledSession
 from hitl.ext.turns import is_in_thread, is_in_turn
 from hitl.turn.runtime import Turn, agent_name, current_turn
@@ -33,13 +33,14 @@ class TurnAgentRunner(AgentRunner):
         turn, working = current_turn(), starting_agent
         if isinstance(input, RunState):
             working = input._current_agent or starting_agent
-        token, before = agent_name.set(name_of(turn, working)), speaking_var.set(working)
+        token, before, outer = agent_name.set(name_of(turn, working)), speaking_var.set(working), run_var.set(object())
         options = _journaled(options)
         try:
             return await self._run_decided(turn, starting_agent, input, options)
         finally:
             agent_name.reset(token)
             speaking_var.reset(before)
+            run_var.reset(outer)
 
     async def _run_decided(self, turn: Turn, agent: Agent[Any], input: Any, options: dict[str, Any]) -> RunResult:
         """A run with the decisions about all that a state has brought along."""
@@ -65,9 +66,13 @@ class TurnAgentRunner(AgentRunner):
 
     def run_streamed(self, starting_agent: Agent[Any], input: Any, **options: Any) -> RunResultStreaming:
         """A run whose events somebody reads."""
-        if is_in_turn():
-            options = _journaled(options)
-        return self._runner.run_streamed(starting_agent, input, **options)
+        if not is_in_turn():
+            return self._runner.run_streamed(starting_agent, input, **options)
+        outer = run_var.set(object())
+        try:
+            return self._runner.run_streamed(starting_agent, input, **_journaled(options))
+        finally:
+            run_var.reset(outer)
 
 
 class _Decisions:
@@ -136,6 +141,7 @@ async def _ask(turn: Turn, item: ToolApprovalItem, *, binds_id: bool) -> Approva
         options=options if tool is not None else {"allowed_decisions": ("approve", "reject")},
         is_run=tool is None or arguments is None or is_run(tool, arguments),
         binds_id=binds_id,
+        conversation=run_var.get(),
     )
     return await approve(turn, call, required=True)
 

@@ -19,6 +19,7 @@ from typing import Any, Final
 from strands.hooks import (
     AfterInvocationEvent,
     AfterMultiAgentInvocationEvent,
+    BeforeInvocationEvent,
     BeforeToolCallEvent,
     HookRegistry,
     MessageAddedEvent,
@@ -59,6 +60,8 @@ class TurnHooks(HookRegistry):
         in_turn = in_turn_of(owner)
         if in_turn is None:
             return await super().invoke_callbacks_async(event)
+        if isinstance(event, BeforeInvocationEvent):
+            in_turn.begin_run()
         if isinstance(event, MessageAddedEvent):
             in_turn.note(event.message)
         gate = Permit()

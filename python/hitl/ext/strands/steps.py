@@ -146,6 +146,7 @@ async def _passed(in_turn: InTurn, context: ExecuteToolContext, tool: AgentTool)
                 source=_source(tool),
                 options=_options(in_turn, call, tool),
                 is_run=not in_turn.turn.may_have_rules or _is_run(tool, _arguments(context)),
+                conversation=in_turn.conversation,
             ),
             required=call.required,
         )

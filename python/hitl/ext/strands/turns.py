@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -87,6 +87,8 @@ class InTurn:
     """How to ask about calls, by tool."""
     stream: bool
     """Whether its models' words are shown as they come."""
+    conversation: Hashable = field(default_factory=object)
+    """Stands for the run that it is in: there its calls have ids of their own."""
     added: list[Message] = field(default_factory=list)
     """What it said and was told, in this order."""
     _replies: int = 0
@@ -96,6 +98,10 @@ class InTurn:
     def of_another(self, name: str) -> InTurn:
         """That of an agent that it calls, or that is a part of it: what is said of calls and models holds there too."""
         return InTurn(self.turn, name, self.retries, self.approvals, self.stream)
+
+    def begin_run(self) -> None:
+        """It runs from here on, perhaps once more."""
+        self.conversation = object()
 
     def note(self, message: Message) -> None:
         """It was told this, or its model has said it."""
