@@ -7,13 +7,16 @@ refused goes the SDK's own way, and so does what runs.
 
 from __future__ import annotations
 
+import asyncio
+import copy
+import inspect
 import json
 import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
 from agents import Agent, FunctionTool
-from agents.exceptions import ToolInputGuardrailTripwireTriggered
+from agents.exceptions import ToolInputGuardrailTripwireTriggered, ToolTimeoutError
 from agents.items import ToolApprovalItem
 from agents.tool_context import ToolContext
 from agents.tool_guardrails import ToolInputGuardrailData
@@ -28,6 +31,7 @@ from hitl.ext.turns import check_rules_reach, is_in_turn
 from hitl.journal.codec import encode
 from hitl.turn.permits import permit
 from hitl.turn.runtime import Turn, current_turn
+from hitl.turn.stopwatch import limit
 
 logger = logging.getLogger("hitl.ext.openai_agents")
 
@@ -130,7 +134,7 @@ async def invoke(*, function_tool: FunctionTool, context: ToolContext[Any], argu
 
     async def body() -> Any:
         inside = step_path()
-        result = await seams.invoke(function_tool=function_tool, context=context, arguments=arguments)
+        result = await _invoked(function_tool, context, arguments)
         if (error := memory.suspended.pop(inside, None)) is not None:
             raise error  # not for the model: the turn goes on when it is retried
         return _plain_result(result)
@@ -149,6 +153,32 @@ async def invoke(*, function_tool: FunctionTool, context: ToolContext[Any], argu
     if is_agent:
         seams.forget_waiting(context)
     return _result(recorded)
+
+
+async def _invoked(tool: FunctionTool, context: ToolContext[Any], arguments: str) -> Any:
+    """What came of a call, within the tool's `timeout=`, of which a person's time is no part."""
+    if tool.timeout_seconds is None:
+        return await seams.invoke(function_tool=tool, context=context, arguments=arguments)
+    unhurried = copy.copy(tool)
+    unhurried.timeout_seconds = None
+    try:
+        async with limit(tool.timeout_seconds, tool.name):
+            try:
+                # In a task, as the SDK has it: by that its questions are known.
+                called = seams.invoke(function_tool=unhurried, context=context, arguments=arguments)
+                return await asyncio.create_task(called)
+            except TimeoutError as error:
+                own = error  # the time is not over
+    except TimeoutError as error:
+        over = ToolTimeoutError(tool_name=tool.name, timeout_seconds=tool.timeout_seconds)
+        if tool.timeout_behavior == "raise_exception":
+            raise over from error
+        if tool.timeout_error_function is None:
+            said = seams.timeout_message(tool_name=tool.name, timeout_seconds=tool.timeout_seconds)
+            return seams.InvocationResult(said, True)
+        told: Any = tool.timeout_error_function(context, over)
+        return seams.InvocationResult(await told if inspect.isawaitable(told) else told)
+    raise own
 
 
 async def _check_again(tool: FunctionTool, context: ToolContext[Any]) -> str | None:

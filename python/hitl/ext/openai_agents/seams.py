@@ -44,6 +44,9 @@ get_all_tools: Callable[..., Any] = _find("agents.agent", "AgentBase").get_all_t
 mcp_tools: Callable[..., Any] = _find("agents.mcp", "MCPUtil").get_all_function_tools
 
 InvocationResult: Any = _find("agents.tool", "_FunctionToolInvocationResult", "output", "is_sdk_generated_error")
+timeout_message: Callable[..., str] = _find(
+    "agents.tool", "default_tool_timeout_error_message", "tool_name", "timeout_seconds"
+)
 Evaluation: Any = _find("agents._function_tool_arguments", "FunctionToolApproval", "outcome", "tool", "invoker")
 usage_of: Callable[[Any], Any] = _find("agents.usage", "_response_usage_to_usage", "response_usage")
 _construct: Callable[..., Any] = _find("openai._models", "construct_type", "value", "type_")
