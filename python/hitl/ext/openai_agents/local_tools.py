@@ -27,7 +27,7 @@ from pydantic_core import to_jsonable_python
 from hitl import _core
 from hitl.decisions import Approval, DecisionKind
 from hitl.ext.gating import REFUSALS, ForeignCall, GateOptions, approve
-from hitl.ext.openai_agents.memory import call_place, memory_of, run_var, speaking_var, stated_call, step_path
+from hitl.ext.openai_agents.memory import call_place, memory_of, run_var, speaking_var, stated_call
 from hitl.turn.permits import permit
 from hitl.turn.runtime import Turn, current_turn
 
@@ -39,6 +39,10 @@ LOCAL_TOOLS: Final = (ShellTool, ApplyPatchTool, CustomTool, LocalShellTool)
 
 # What runs is what the model wrote: there is no schema to check anything else by.
 _ALLOWED: Final[tuple[DecisionKind, ...]] = ("approve", "reject")
+
+
+_PATCH: Final = ""
+"""Stands for the id of each call of a patch: of which call an operation is, the SDK does not say when it is made."""
 
 
 def journaled(tool: LocalTool) -> LocalTool:
@@ -58,8 +62,6 @@ def _gated(tool: LocalTool, show: Callable[[Any], dict[str, Any]], **changed: An
 
 
 def _with_gate(tool: Any, show: Callable[[Any], dict[str, Any]], changed: dict[str, Any]) -> Any:
-    refused: dict[str, str] = {}
-
     async def needs_approval(context: Any, asked: Any, call_id: str) -> bool:
         turn = current_turn()
         required = await _is_required(tool, context, asked, call_id)
@@ -67,19 +69,16 @@ def _with_gate(tool: Any, show: Callable[[Any], dict[str, Any]], changed: dict[s
         try:
             given = await approve(turn, _call(tool, call_id, show(asked)), required=required and not decides_itself)
         except REFUSALS as no:
-            refused[call_id] = str(no)
+            memory_of(turn).refused[call_place(call_id)] = str(no)
             return True
-        if isinstance(tool, ApplyPatchTool):
-            if given is not None:
-                memory_of(turn).patches.add((step_path(), _core.digest(show(asked))))
-        else:
-            memory_of(turn).decide(call_place(call_id), tool.name, json.dumps(show(asked)), given)
+        place = _PATCH if isinstance(tool, ApplyPatchTool) else call_id
+        memory_of(turn).decide(call_place(place), tool.name, json.dumps(show(asked)), given)
         return decides_itself
 
     async def on_approval(context: Any, item: Any) -> Any:
-        call_id = item.call_id
-        if call_id in refused:
-            return {"approve": False, "reason": refused[call_id]}
+        call_id, no = item.call_id, memory_of(current_turn()).refused.pop(call_place(item.call_id), None)
+        if no is not None:
+            return {"approve": False, "reason": no}
 
         async def body() -> Any:
             return to_jsonable_python(await _result_of(tool.on_approval(context, item)))
@@ -160,9 +159,13 @@ async def _rules_say(turn: Turn, tool: Any, call_id: str, shown: dict[str, Any])
 
 def _call(tool: Any, call_id: str, shown: dict[str, Any]) -> ForeignCall:
     """A call, for whoever is asked about it."""
-    options = GateOptions(allowed_decisions=_ALLOWED)
     return ForeignCall(
-        tool_name=tool.name, arguments=shown, call_id=call_id, options=options, conversation=run_var.get()
+        tool_name=tool.name,
+        arguments=shown,
+        call_id=call_id,
+        options=GateOptions(allowed_decisions=_ALLOWED),
+        # All operations of a patch have the id of their call.
+        conversation=(run_var.get(), _core.digest(shown)) if isinstance(tool, ApplyPatchTool) else run_var.get(),
     )
 
 
@@ -232,15 +235,22 @@ class _Editor:
             made = await _result_of(getattr(self._tool.editor, method)(operation))
             return dataclasses.asdict(made) if isinstance(made, ApplyPatchResult) else made
 
-        turn, shown = current_turn(), _operation(operation)
-        let = (step_path(), _core.digest(shown)) in memory_of(turn).patches
+        turn, shown, name = current_turn(), _operation(operation), f"{method}:{operation.path}"
+        stated = stated_call(None, _PATCH, self._tool.name)
+        decided = memory_of(turn).taken(call_place(_PATCH), self._tool.name, json.dumps(shown), stated)
+        if decided is None:
+            # The SDK asks about no more operations of a call that is decided: by a state, or once the first has asked.
+            try:
+                decided = (await _rules_say(turn, self._tool, name, shown),)
+            except REFUSALS as no:
+                return ApplyPatchResult(status="failed", output=str(no))
         recorded = await turn.run_step(
             "tool",
             self._tool.name,
             body,
-            key=f"tool:{method}:{operation.path}",
+            key=f"tool:{name}",
             arguments=shown,
-            once=let or self._tool.needs_approval is not False,
+            once=decided[0] is not None or self._tool.needs_approval is not False,
             shown=shown,
         )
         return ApplyPatchResult(**recorded) if isinstance(recorded, dict) else recorded

@@ -47,9 +47,8 @@ class TurnMemory:
     _decided: dict[tuple[CallPlace, str, str], list[Approval | None]] = field(default_factory=dict)
     """The same of all others, with their tool and arguments: several runs in one place may name their calls alike."""
 
-    patches: set[tuple[str, str]] = field(default_factory=set)
-    """What a person let patches change: the path of the step that their run is in, and the digest of the operation. Of
-    which call that is, the SDK does not say when it is made."""
+    refused: dict[CallPlace, str] = field(default_factory=dict)
+    """What the model is told of calls of shells, patches and the like that were refused."""
 
     notes: dict[CallPlace, str] = field(default_factory=dict)
     """What the model is told beside the result of a call."""

@@ -14,10 +14,11 @@ from hitl.decisions import Approval
 from hitl.ext.gating import REFUSALS, ForeignCall, approve
 from hitl.ext.openai_agents import seams
 from hitl.ext.openai_agents.calls import is_run, read_arguments, source_of
-from hitl.ext.openai_agents.memory import StatedCall, memory_of, name_of, run_var, speaking_var, stated_call
+from hitl.ext.openai_agents.memory import StatedCall, call_place, memory_of, name_of, run_var, speaking_var, stated_call
 from hitl.ext.openai_agents.sessions import JournaledSession
 from hitl.ext.turns import is_in_thread, is_in_turn
 from hitl.turn.runtime import Turn, agent_name, current_turn
+from hitl.turn.steps import patched
 
 
 class TurnAgentRunner(AgentRunner):
@@ -85,11 +86,18 @@ class _Decisions:
     async def decide(self, state: RunState[Any], waiting: list[ToolApprovalItem]) -> None:
         """Ask about these calls in a state, and return once it can go on with what was decided."""
         undecided = {_call_of(item): item for item in waiting}
+        # Older versions have asked about a shell or a patch once more when a person had refused it, and shown nothing.
+        is_told = all(map(_is_function, waiting)) or await patched("hitl.state_calls")
+        for call, item in list(undecided.items()) if is_told else ():
+            no = memory_of(self._turn).refused.pop(call_place(_id_of(item)), None)
+            if no is not None:
+                state.reject(undecided.pop(call), rejection_message=no)
         together = [set(map(_call_of, items)) for items in seams.waiting_in_tools(state)]
         for call, item in undecided.items():
             if call not in self._open:
                 # A run in a tool of the agent has given its calls ids of its own.
-                asking = _ask(self._turn, item, binds_id=item.agent is state._current_agent)
+                binds_id = item.agent is state._current_agent
+                asking = _ask(self._turn, item, binds_id=binds_id, is_shown=is_told)
                 self._open[call] = asyncio.create_task(asking)
         while undecided:
             open_ = [self._open[call] for call in undecided]
@@ -118,15 +126,18 @@ def _share_an_id(items: Iterable[ToolApprovalItem]) -> bool:
 
 def _call_of(item: ToolApprovalItem) -> StatedCall:
     name, namespace = item.tool_name or "", _namespace_of(item)
-    raw = item.raw_item
-    kind = raw.get("type") if isinstance(raw, dict) else raw.type
-    wanted = (item.arguments or "") if kind == "function_call" else ""
+    wanted = (item.arguments or "") if _is_function(item) else ""
     return stated_call(item.agent, _id_of(item), name if namespace is None else f"{namespace}.{name}", wanted)
 
 
-async def _ask(turn: Turn, item: ToolApprovalItem, *, binds_id: bool) -> Approval | None:
+def _is_function(item: ToolApprovalItem) -> bool:
+    raw = item.raw_item
+    return (raw.get("type") if isinstance(raw, dict) else raw.type) == "function_call"
+
+
+async def _ask(turn: Turn, item: ToolApprovalItem, *, binds_id: bool, is_shown: bool) -> Approval | None:
     agent_name.set(name_of(turn, item.agent))
-    arguments = read_arguments(item.arguments or "")
+    arguments = _parts_of(item) if item.arguments is None and is_shown else read_arguments(item.arguments or "")
     tool = _tool_of(item)
     origin = item.tool_origin
     server = getattr(item.raw_item, "server_label", None) or (None if origin is None else origin.mcp_server_name)
@@ -144,6 +155,16 @@ async def _ask(turn: Turn, item: ToolApprovalItem, *, binds_id: bool) -> Approva
         conversation=run_var.get(),
     )
     return await approve(turn, call, required=True)
+
+
+def _parts_of(item: ToolApprovalItem) -> dict[str, Any]:
+    """What a shell or a patch would run with."""
+    raw: Any = item.raw_item
+    call = raw if isinstance(raw, dict) else raw.model_dump(mode="json")
+    if "operations" in call:
+        return {"operations": call["operations"]}
+    parts: dict[str, Any] = call.get("operation") or call.get("action") or {}
+    return {name: value for name, value in parts.items() if value is not None}
 
 
 def _tool_of(item: ToolApprovalItem) -> Any:
