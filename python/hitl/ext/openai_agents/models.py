@@ -263,13 +263,13 @@ def _told(turn: Turn, input: str | list[Any]) -> str | list[Any]:
 
 def with_notes(items: list[Any], notes: dict[tuple[str, str], str], path: str) -> list[Any]:
     """Items with the notes on calls of the run at ``path``: each after the results that stand together with its own,
-    since nothing may be said between them."""
+    since nothing may be said between them. In a session of the SDK they are there already."""
     told: list[Any] = []
     waiting: list[Any] = []
-    for item in items:
+    for at, item in enumerate(items):
         is_output = isinstance(item, dict) and item.get("type") == "function_call_output"
         if not is_output:
-            told += waiting
+            told += waiting if items[at : at + len(waiting)] != waiting else []
             waiting = []
         told.append(item)
         if is_output and (note := notes.get((path, item["call_id"]))) is not None:

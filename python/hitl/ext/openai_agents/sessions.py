@@ -11,7 +11,9 @@ from typing import Any
 from agents.memory import SessionABC
 from pydantic_core import to_jsonable_python
 
+from hitl.ext.openai_agents.memory import memory_of, step_path
 from hitl.ext.openai_agents.messages import Item, prompt_of, to_chat
+from hitl.ext.openai_agents.models import with_notes
 from hitl.messages import ChatMessage, ToolCall
 from hitl.turn.runtime import current_turn
 
@@ -37,8 +39,8 @@ class JournaledSession(SessionABC):
         return items
 
     async def add_items(self, items: list[Any]) -> None:
-        """Add items: once, but for a crash in the middle."""
-        await self._step("add_items", items)
+        """Add items: once, but for a crash in the middle; and what the model is told beside them."""
+        await self._step("add_items", with_notes(items, memory_of(current_turn()).notes, step_path()))
 
     async def pop_item(self) -> Any:
         """Take the newest item away."""
