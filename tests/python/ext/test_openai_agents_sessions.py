@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from agents import Runner, SQLiteSession, set_tracing_disabled
+from agents import Agent, Runner, SQLiteSession, set_tracing_disabled
+from agents.memory import OpenAIConversationsSession
 
 import hitl
 from hitl.ext.openai_agents import as_agent
+from hitl.ext.openai_agents.sessions import journaled
 from hitl.messages import ChatMessage
-from tests.python.ext.openai_agents_runs import note_of, payer
+from tests.python.ext.openai_agents_runs import Says, note_of, payer
 
 
 @pytest.fixture(autouse=True)
@@ -45,3 +49,82 @@ async def test_it_is_told_once_in_a_second_run_of_the_turn(tmp_path: Path) -> No
     await hitl.run(agent, asked.state.edit(asked.interrupts[0], {"cents": 1}))
     (items,) = second.model.seen  # type: ignore[union-attr]
     assert [note_of(item) for item in items].count(True) == 1
+
+
+# -- conversations at OpenAI -------------------------------------------------------------------------------------------
+
+
+class Conversations:
+    """As much of OpenAI's client as its sessions use."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, list[Any]] = {}
+        self.made = 0
+        self.conversations = self
+        self.items = SimpleNamespace(create=self._add, list=self._list)
+
+    async def create(self, **asked: Any) -> Any:
+        self.made += 1
+        self.kept[f"conv_{self.made}"] = []
+        return SimpleNamespace(id=f"conv_{self.made}")
+
+    async def delete(self, conversation_id: str) -> None:
+        del self.kept[conversation_id]
+
+    async def _add(self, conversation_id: str, items: list[Any]) -> None:
+        self.kept[conversation_id] += items
+
+    async def _list(self, conversation_id: str, order: str) -> AsyncIterator[Any]:
+        for item in self.kept[conversation_id][:: 1 if order == "asc" else -1]:
+            yield SimpleNamespace(model_dump=lambda item=item, **said: item)
+
+
+async def test_a_conversation_at_openai_is_begun_once_in_a_turn_and_its_items_have_no_ids_of_others() -> None:
+    client: Any = Conversations()
+
+    def served() -> Any:
+        return as_agent(payer([]), session=lambda session_id: OpenAIConversationsSession(openai_client=client))
+
+    asked = await hitl.run(served(), "go")
+    result = await hitl.run(served(), asked.state.approve(asked.interrupts[0]))
+    assert (result.status, result.output, result.error) == ("idle", '["paid 5"]', None)
+    (items,) = client.kept.values()
+    assert [item.get("type", item.get("role")) for item in items] == [
+        "user",
+        "function_call",
+        "function_call_output",
+        "message",
+    ]
+    assert not any("id" in item for item in items)
+
+
+async def test_a_conversation_at_openai_that_is_there_is_gone_on_with() -> None:
+    client: Any = Conversations()
+    made = await client.create()
+    agent = Agent(name="greeter", model=Says(last="hello"))
+    served = as_agent(
+        agent,
+        session=lambda session_id: OpenAIConversationsSession(conversation_id=made.id, openai_client=client),
+    )
+    for _ in range(2):
+        await hitl.run(served, "hi")
+    assert [item["role"] for item in client.kept[made.id]] == ["user", "assistant", "user", "assistant"]
+
+
+async def test_a_conversation_at_openai_that_a_turn_clears_is_followed_by_another() -> None:
+    client: Any = Conversations()
+    greeter = Agent(name="greeter", model=Says(last="hello"))
+
+    async def agent(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+        session = journaled(OpenAIConversationsSession(openai_client=client))
+        await Runner.run(greeter, "one", session=session)
+        await session.clear_session()
+        await Runner.run(greeter, "two", session=session)
+        await hitl.interrupt({"type": "sure"})
+        await Runner.run(greeter, "three", session=session)
+        return ChatMessage.assistant_message(content="done"), state
+
+    asked = await hitl.run(agent, "go")
+    await hitl.run(agent, asked.state.answer(asked.interrupts[0], "yes"))
+    said = [[item["content"] for item in items if item["role"] == "user"] for items in client.kept.values()]
+    assert said == [["two", "three"]]

@@ -15,7 +15,7 @@ from hitl.ext.gating import REFUSALS, ForeignCall, approve
 from hitl.ext.openai_agents import seams
 from hitl.ext.openai_agents.calls import is_run, read_arguments, source_of
 from hitl.ext.openai_agents.memory import StatedCall, call_place, memory_of, name_of, run_var, speaking_var, stated_call
-from hitl.ext.openai_agents.sessions import JournaledSession
+from hitl.ext.openai_agents.sessions import journaled
 from hitl.ext.turns import is_in_thread, is_in_turn
 from hitl.turn.runtime import Turn, agent_name, current_turn
 from hitl.turn.steps import patched
@@ -185,6 +185,4 @@ def _id_of(item: ToolApprovalItem) -> str:
 
 def _journaled(options: dict[str, Any]) -> dict[str, Any]:
     session = options.get("session")
-    if session is None or isinstance(session, JournaledSession):
-        return options
-    return {**options, "session": JournaledSession(session)}
+    return options if session is None else {**options, "session": journaled(session)}

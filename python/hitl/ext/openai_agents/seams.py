@@ -63,6 +63,8 @@ _drop_nested: Callable[..., Any] = _find(
     "agents.agent_tool_state", "drop_agent_tool_run_result", "tool_call", "scope_id"
 )
 _WithSession: Any = _find("agents.mcp.server", "_MCPServerWithClientSession")
+begin_conversation: Callable[[Any], Any] = _find("agents.memory", "OpenAIConversationsSession")._get_session_id
+"""The id of a session's conversation at OpenAI, which is begun where there is none."""
 origin_of: Callable[..., Any] = _find("agents.tool", "get_function_tool_origin")
 
 

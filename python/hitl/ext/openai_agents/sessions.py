@@ -8,9 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from agents.memory import SessionABC
+from agents.memory import OpenAIConversationsSession, SessionABC
 from pydantic_core import to_jsonable_python
 
+from hitl.ext.openai_agents import seams
 from hitl.ext.openai_agents.memory import memory_of, step_path
 from hitl.ext.openai_agents.messages import Item, prompt_of, to_chat
 from hitl.ext.openai_agents.models import with_notes
@@ -23,10 +24,15 @@ class JournaledSession(SessionABC):
 
     def __init__(self, session: Any) -> None:
         self._session = session
-        self.session_id = session.session_id
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._session, name)
+
+    @property
+    def session_id(self) -> str:  # type: ignore[override]
+        """That of the session."""
+        own: str = self._session.session_id
+        return own
 
     @property
     def session_settings(self) -> Any:  # type: ignore[override]
@@ -60,6 +66,39 @@ class JournaledSession(SessionABC):
         )
 
 
+class _JournaledConversation(JournaledSession, OpenAIConversationsSession):  # type: ignore[override]
+    """A conversation at OpenAI, whose items the SDK writes otherwise. Where there is none yet, it is begun once."""
+
+    _is_begun = False
+
+    async def _step(self, method: str, *arguments: Any) -> Any:
+        if not self._is_begun:
+            begun: str | None = await current_turn().run_step(
+                "step",
+                "session.begin",
+                lambda: seams.begin_conversation(self._session),
+                key="session:begin",
+                past=None,  # before, it had to be there
+                is_edit=True,
+                by_any_code=True,
+            )
+            if begun is not None:
+                self._session.session_id = begun
+        made = await super()._step(method, *arguments)
+        self._is_begun = method != "clear_session"
+        if not self._is_begun:
+            self._session.session_id = None
+        return made
+
+
+def journaled(session: Any) -> JournaledSession:
+    """The session, as runs in a turn use it."""
+    if isinstance(session, JournaledSession):
+        return session
+    is_at_openai = isinstance(session, OpenAIConversationsSession)
+    return _JournaledConversation(session) if is_at_openai else JournaledSession(session)
+
+
 async def without_known(told: Sequence[ChatMessage], session: Any) -> list[ChatMessage]:
     """What of this a session of the SDK does not have: a turn writes to it after each round, and what is given up of a
     turn stays there.
@@ -69,7 +108,7 @@ async def without_known(told: Sequence[ChatMessage], session: Any) -> list[ChatM
     """
     if not told:
         return []
-    kept: list[Item] = await JournaledSession(session).get_items()
+    kept: list[Item] = await journaled(session).get_items()
     answered = {message.tool_call_id for message in to_chat(kept) if message.role == "tool"}
     items = _given_up(kept, told)
     known = [item for item in items if item.get("role") == "user"]
