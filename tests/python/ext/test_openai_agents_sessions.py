@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from agents import Agent, Runner, SQLiteSession, set_tracing_disabled
-from agents.memory import OpenAIConversationsSession
+from agents.memory import OpenAIConversationsSession, OpenAIResponsesCompactionSession
 
 import hitl
 from hitl.ext.openai_agents import as_agent
@@ -128,3 +129,63 @@ async def test_a_conversation_at_openai_that_a_turn_clears_is_followed_by_anothe
     await hitl.run(agent, asked.state.answer(asked.interrupts[0], "yes"))
     said = [[item["content"] for item in items if item["role"] == "user"] for items in client.kept.values()]
     assert said == [["two", "three"]]
+
+
+# -- compaction --------------------------------------------------------------------------------------------------------
+
+
+class Compacts:
+    """As much of OpenAI's client as compaction uses."""
+
+    def __init__(self) -> None:
+        self.asked: list[Any] = []
+        self.responses = self
+
+    async def compact(self, **asked: Any) -> Any:
+        self.asked.append(asked)
+        made = {"type": "compaction", "encrypted_content": "short", "id": f"cmp_{len(self.asked)}"}
+        return SimpleNamespace(output=[made], usage=None)
+
+
+class Responds(Says):
+    """A model of the Responses API, whose replies have ids."""
+
+    async def get_response(self, *asked: Any, **more: Any) -> Any:
+        return replace(await super().get_response(*asked, **more), response_id="resp_1")
+
+
+def compacted(path: Path, client: Any) -> OpenAIResponsesCompactionSession:
+    return OpenAIResponsesCompactionSession(
+        session_id="ann",
+        underlying_session=SQLiteSession("ann", path),
+        client=client,
+        should_trigger_compaction=lambda asked: True,
+    )
+
+
+async def test_a_session_is_compacted_at_the_end_of_a_turn_that_paused(tmp_path: Path) -> None:
+    path, client = tmp_path / "sessions.db", Compacts()
+
+    def served() -> Any:
+        agent = payer([], model=Responds([("pay", {"cents": 5})], last="paid"))
+        return as_agent(agent, session=lambda session_id: compacted(path, client))
+
+    asked = await hitl.run(served(), "go")
+    assert (asked.status, client.asked) == ("interrupted", [])
+    result = await hitl.run(served(), asked.state.approve(asked.interrupts[0]))
+    assert (result.status, result.output, len(client.asked)) == ("idle", "paid", 1)
+    assert [item["type"] for item in await SQLiteSession("ann", path).get_items()] == ["compaction"]
+
+
+async def test_a_session_is_compacted_once_however_often_the_turn_goes_on(tmp_path: Path) -> None:
+    client = Compacts()
+    greeter = Agent(name="greeter", model=Responds(last="hello"))
+
+    async def agent(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+        await Runner.run(greeter, "hi", session=compacted(tmp_path / "sessions.db", client))
+        await hitl.interrupt({"type": "sure"})
+        return ChatMessage.assistant_message(content="done"), state
+
+    asked = await hitl.run(agent, "go")
+    result = await hitl.run(agent, asked.state.answer(asked.interrupts[0], "yes"))
+    assert (result.status, len(client.asked)) == ("idle", 1)

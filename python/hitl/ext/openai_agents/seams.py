@@ -65,6 +65,8 @@ _drop_nested: Callable[..., Any] = _find(
 _WithSession: Any = _find("agents.mcp.server", "_MCPServerWithClientSession")
 begin_conversation: Callable[[Any], Any] = _find("agents.memory", "OpenAIConversationsSession")._get_session_id
 """The id of a session's conversation at OpenAI, which is begun where there is none."""
+takes_wrapper: Callable[[Any], bool] = _find("agents.memory.session", "_session_method_accepts_wrapper", "method")
+"""Whether a method of a session is told of the run."""
 origin_of: Callable[..., Any] = _find("agents.tool", "get_function_tool_origin")
 
 

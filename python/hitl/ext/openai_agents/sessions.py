@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from types import MappingProxyType
+from typing import Any, Final
 
 from agents.memory import OpenAIConversationsSession, SessionABC
 from pydantic_core import to_jsonable_python
@@ -18,6 +19,16 @@ from hitl.ext.openai_agents.models import with_notes
 from hitl.messages import ChatMessage, ToolCall
 from hitl.turn.runtime import current_turn
 
+_NOTHING: Final[Mapping[str, Any]] = MappingProxyType({})
+
+_OF_ONE_PROCESS: Final = (
+    "_add_items_with_generation",
+    "_get_items_with_generation",
+    "_defer_compaction",
+    "_get_deferred_compaction_response_id",
+)
+"""By which a session that compacts its items knows, where it has them in memory, what became of them since."""
+
 
 class JournaledSession(SessionABC):
     """A session of the SDK. What a turn has read of it stays as it was read, whatever is written there meanwhile."""
@@ -26,7 +37,17 @@ class JournaledSession(SessionABC):
         self._session = session
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(self._session, name)
+        if name in _OF_ONE_PROCESS:
+            raise AttributeError(name)
+        found = getattr(self._session, name)
+        return self._compact if name == "run_compaction" else found
+
+    async def _compact(self, args: Any = None, *, wrapper: Any = None) -> None:
+        """As the SDK has a session do that compacts its items once a run has ended."""
+        compact = self._session.run_compaction
+        told = {"wrapper": wrapper} if seams.takes_wrapper(compact) else {}
+        # Older versions have done it without a step.
+        await self._step("run_compaction", args, told=told, past=None, is_edit=True, by_any_code=True)
 
     @property
     def session_id(self) -> str:  # type: ignore[override]
@@ -56,13 +77,13 @@ class JournaledSession(SessionABC):
         """Take all items away."""
         await self._step("clear_session")
 
-    async def _step(self, method: str, *arguments: Any) -> Any:
+    async def _step(self, method: str, *arguments: Any, told: Mapping[str, Any] = _NOTHING, **options: Any) -> Any:
         async def body() -> Any:
             # With what only the SDK knows of an item left out, as it is where it is stored.
-            return to_jsonable_python(await getattr(self._session, method)(*arguments), by_alias=True)
+            return to_jsonable_python(await getattr(self._session, method)(*arguments, **told), by_alias=True)
 
         return await current_turn().run_step(
-            "step", f"session.{method}", body, key=f"session:{self.session_id}:{method}"
+            "step", f"session.{method}", body, key=f"session:{self.session_id}:{method}", **options
         )
 
 
@@ -71,7 +92,7 @@ class _JournaledConversation(JournaledSession, OpenAIConversationsSession):  # t
 
     _is_begun = False
 
-    async def _step(self, method: str, *arguments: Any) -> Any:
+    async def _step(self, method: str, *arguments: Any, **options: Any) -> Any:
         if not self._is_begun:
             begun: str | None = await current_turn().run_step(
                 "step",
@@ -84,7 +105,7 @@ class _JournaledConversation(JournaledSession, OpenAIConversationsSession):  # t
             )
             if begun is not None:
                 self._session.session_id = begun
-        made = await super()._step(method, *arguments)
+        made = await super()._step(method, *arguments, **options)
         self._is_begun = method != "clear_session"
         if not self._is_begun:
             self._session.session_id = None
