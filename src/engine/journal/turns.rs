@@ -17,7 +17,7 @@ use crate::engine::alarm::STORE_PAUSE;
 use crate::engine::journal::host::RunOver;
 use crate::engine::journal::turn_claims::owned_turn;
 use crate::engine::ports::dispatch::Lost;
-use crate::engine::telling::after_commit::AfterCommit;
+use crate::engine::telling::after_commit::{AfterCommit, FailedTurn};
 use crate::faults::{self, Point};
 use crate::store::about::About;
 use crate::store::{StoreExt, Transaction};
@@ -190,13 +190,16 @@ impl Engine {
         if !failure.can_be_retried() {
             let entry = Entry::End { ending: Ending::Failed(failure.message.clone()) };
             tx.append_foreign(turn, &entry, now)?;
+            let mut after_commit = self.telling.after_commit();
+            after_commit.failed =
+                Some(FailedTurn { session: session.id, code: failure.code.clone(), is_kept: false });
             let event = session::Event::TurnFailed { turn, failure };
-            return end(tx, session, turn, event, self.telling.after_commit(), now)
+            return end(tx, session, turn, event, after_commit, now)
                 .map(|(after_commit, _)| after_commit);
         }
         let code = self.suspending_code()?;
         let mut after_commit = self.telling.after_commit();
-        after_commit.suspended = Some((session.id, failure.code.clone()));
+        after_commit.failed = Some(FailedTurn { session: session.id, code: failure.code.clone(), is_kept: true });
         self.note_refusal(tx, turn, &failure)?;
         after_commit.change(tx, session, session::Event::TurnSuspended { turn, failure }, now)?;
         tx.suspend_turn(turn, now, &code)?;

@@ -39,6 +39,17 @@ impl NotificationSettings {
     }
 }
 
+/// A turn that has failed, for the log: without the error's text, which may hold anything.
+#[derive(Debug, Clone)]
+pub struct FailedTurn {
+    /// Whose.
+    pub session: SessionId,
+    /// The code of why.
+    pub code: String,
+    /// Whether its journal is kept, and it can be retried.
+    pub is_kept: bool,
+}
+
 /// What is owed after a commit; empty for a change that nobody needs to hear of.
 #[derive(Debug, Clone)]
 pub struct AfterCommit {
@@ -52,8 +63,8 @@ pub struct AfterCommit {
     pub shown: Option<Arc<SessionSnapshot>>,
     /// Whether there are new notices in the outbox.
     pub has_notices: bool,
-    /// Whose turn cannot go on although its journal is kept, and the code of why: for the log.
-    pub suspended: Option<(SessionId, String)>,
+    /// Which turn has failed: for the log.
+    pub failed: Option<FailedTurn>,
     /// Who does it, for the audit; `None` for what happens by itself.
     actor: Option<Actor>,
     notifications: Arc<NotificationSettings>,
@@ -69,7 +80,7 @@ impl AfterCommit {
             woken: Vec::new(),
             shown: None,
             has_notices: false,
-            suspended: None,
+            failed: None,
             actor,
             notifications,
         }

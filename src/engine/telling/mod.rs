@@ -24,7 +24,7 @@ use crate::domain::{Error, SessionId, Timestamp, TurnId};
 use crate::engine::ports::deliver::Deliver;
 use crate::engine::settings::Settings;
 use crate::store::{Store, StoreExt, Transaction};
-use after_commit::{AfterCommit, NotificationSettings};
+use after_commit::{AfterCommit, FailedTurn, NotificationSettings};
 use bells::{Bells, Listener, SessionSnapshot};
 use feed::Feed;
 use metrics::{Counters, StoreCounts};
@@ -101,8 +101,12 @@ impl Notifier {
 
     /// Does what is owed after a commit.
     pub(super) fn run(&self, after_commit: AfterCommit) {
-        if let Some((session, code)) = &after_commit.suspended {
-            tracing::error!(%session, code, "a turn cannot go on; its journal is kept");
+        if let Some(FailedTurn { session, code, is_kept }) = &after_commit.failed {
+            if *is_kept {
+                tracing::error!(%session, code, "a turn cannot go on; its journal is kept");
+            } else {
+                tracing::error!(%session, code, "a turn has failed; `hitl sessions get` tells why");
+            }
         }
         for session in after_commit.woken {
             let shown = after_commit.shown.clone().filter(|shown| shown.view.session.id == session);

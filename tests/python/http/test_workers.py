@@ -39,6 +39,16 @@ SECRETS = {
 }
 
 
+def test_a_turn_that_fails_is_one_line_of_the_log_whatever_it_raised(serve: Serve) -> None:
+    server = serve(log_level="error")
+    session_id = server.api.create()
+    assert server.api.run(session_id, "fail", "card 4111")["error_code"] == "agent_error"
+    line = server.wait_for_line("a turn has failed")
+    told = json.loads(line)
+    assert (told["level"], told["fields"]["session"], told["fields"]["code"]) == ("ERROR", session_id, "agent_error")
+    assert not any("4111" in line for line in server.lines)
+
+
 class TestCrashes:
     @pytest.mark.parametrize("how", ["segmentation fault", "os._exit", "SIGKILL"])
     def test_end_that_turn_with_an_error(self, api: Api, gate: Gate, how: str) -> None:
