@@ -30,6 +30,7 @@ from langgraph.pregel import Pregel, _loop, _retry, _runner
 from langsmith._internal import _aiter
 
 from hitl.ext.langgraph import tracing
+from hitl.ext.langgraph.futures import CALLER, call_in_thread
 from hitl.ext.langgraph.inside import OwnCalls, calling, next_uuid, own_calls
 from hitl.ext.langgraph.models import ask_model, ask_model_in_thread, is_asking
 from hitl.ext.langgraph.nodes import CACHE, run_task
@@ -67,6 +68,20 @@ def _wrap_nodes() -> None:
             return run_plain(*args, **kwargs)
 
     _runner.run_with_retry = run_with_retry  # type: ignore[attr-defined]
+
+
+def _wrap_calls_of_tasks() -> None:
+    """A plain function that waits for a task waits for the turn."""
+    acall = _original(_runner, "_acall")
+
+    @functools.wraps(acall)
+    def acall_(*args: Any, loop: asyncio.AbstractEventLoop, **kwargs: Any) -> Any:
+        call = functools.partial(acall, *args, loop=loop, **kwargs)
+        if not is_in_thread() or current_turn(CALLER).loop is not loop:
+            return call()
+        return call_in_thread(call)
+
+    _runner._acall = acall_
 
 
 def _wrap_timeouts() -> None:
@@ -381,6 +396,7 @@ async def _in_thread(name: str, plain: Any, request: Any, handler: Any) -> Any:
 
 
 _wrap_nodes()
+_wrap_calls_of_tasks()
 _wrap_timeouts()
 _wrap_caches()
 _wrap_graphs()
