@@ -17,8 +17,9 @@ import contextvars
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from contextvars import Context
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
@@ -357,7 +358,9 @@ class Schedule:
         place = self._place_in(None)
         if place is None or place.turn.closed:
             return self.run_in_executor(executor, func, *args)
-        if executor is None or isinstance(executor, ThreadPoolExecutor):  # others may send it to another process
+        if executor is None:
+            func = counted(func, self)
+        elif isinstance(executor, ThreadPoolExecutor):  # others may send it to another process
             func = counted(func)
         future = self.run_in_executor(executor, func, *args)
         # A thread of the turn or of the step, as those of ours: while it waits in a hitl call it does not count.
@@ -393,22 +396,44 @@ class _Thread(threading.local):
     """What is known of the thread that asks."""
 
     is_counted = False
+    of: Schedule | None = None
+    """Whose loop has it in its own pool."""
 
 
 _thread = _Thread()
 
 
-def counted(function: Callable[P, T]) -> Callable[P, T]:
-    """A function that runs in a thread which the turn, or a step of it, counts as its own: see ``is_counted``."""
+def counted(function: Callable[P, T], pool_of: Schedule | None = None) -> Callable[P, T]:
+    """A function that runs in a thread which the turn, or a step of it, counts as its own: see ``is_counted``.
+    ``pool_of``: where it is one of the loop's own pool."""
 
     def run(*args: P.args, **kwargs: P.kwargs) -> T:
-        before, _thread.is_counted = _thread.is_counted, True
+        before, of, _thread.is_counted, _thread.of = _thread.is_counted, _thread.of, True, pool_of
         try:
             return function(*args, **kwargs)
         finally:
-            _thread.is_counted = before
+            _thread.is_counted, _thread.of = before, of
 
     return run
+
+
+@contextmanager
+def lending_its_place() -> Iterator[None]:
+    """In this block the thread that asks waits for its turn. A loop's pool has few threads, and where all of them wait,
+    nobody would ever do there what they wait for: so it may have one more meanwhile."""
+    pool: Any = None if _thread.of is None else getattr(_thread.of.loop, "_default_executor", None)
+    if not isinstance(pool, ThreadPoolExecutor):  # of a loop that does not show it, as uvloop
+        yield
+        return
+    with pool._shutdown_lock:  # as in its `submit`
+        pool._max_workers += 1
+        if pool._work_queue.qsize() and not pool._shutdown:
+            pool._adjust_thread_count()
+    try:
+        yield
+    finally:
+        with pool._shutdown_lock:
+            pool._max_workers -= 1
 
 
 def is_counted() -> bool:

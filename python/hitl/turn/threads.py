@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from hitl.turn.forked import end_in_fork, this_process
 from hitl.turn.places import AnyTurn, Place, StepScope, place_var
-from hitl.turn.schedule import OUTSIDE, AwaitedFuture, counted, is_counted
+from hitl.turn.schedule import OUTSIDE, AwaitedFuture, counted, is_counted, lending_its_place
 
 T = TypeVar("T")
 
@@ -118,8 +118,9 @@ class ThreadCall:
             self._turn.order.schedule.call_soon_threadsafe(self._arrive, make, context, context=OUTSIDE.copy())
         except RuntimeError as closed:
             raise RuntimeError("a hitl call was made after its turn had ended") from closed
-        while (run := self._jobs.get()) is not None:
-            run()
+        with lending_its_place():
+            while (run := self._jobs.get()) is not None:
+                run()
         error, self._error = self._error, None
         try:
             if error is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypedDict
 
 import pytest
@@ -64,6 +65,13 @@ async def test_a_plain_entrypoint_is_paused_while_its_tasks_ask_and_goes_on_else
         assert [each.message for each in result.interrupts] == left
     assert json.loads(result.output or "") == ["essay about cats", "Print it", "Send it", "essay about dogs"]
     assert effects == ["cats", "dogs"]
+
+
+async def test_it_needs_no_more_threads_than_its_loop_has() -> None:
+    loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(1))
+    result = await hitl.run(letters([]), "go")
+    assert sorted(each.message or "" for each in result.interrupts) == ["Print?", "Send?"]
 
 
 async def test_so_is_a_plain_node_that_calls_a_task() -> None:

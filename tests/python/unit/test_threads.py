@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from queue import SimpleQueue
 from typing import Any
@@ -104,6 +105,18 @@ async def test_a_sync_step_runs_in_the_thread_that_called_it() -> None:
         return await current_turn().run_in_thread(work)
 
     assert await LocalTurn().run(agent)
+
+
+async def test_a_thread_of_the_loop_s_pool_that_waits_leaves_its_place_to_what_it_waits_for() -> None:
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+
+    async def body() -> str:
+        return await asyncio.to_thread(step.sync, lambda: "done")
+
+    async def agent() -> list[str]:
+        return await asyncio.gather(*(asyncio.to_thread(step.sync, body) for _ in range(3)))
+
+    assert await LocalTurn().run(agent) == ["done"] * 3
 
 
 async def test_a_sync_step_may_ask_in_its_body() -> None:
