@@ -37,6 +37,7 @@ def _refuse(agent: Any, name: str, seen: set[int]) -> None:
         raise _error(name, "has background_tasks", "leave it out: calls that wait for a person hold up no other")
     if agent._checkpointing:
         raise _error(name, "has checkpointing", "leave it out: hitl goes on after a crash without")
+    _refuse_memory(agent.memory_manager, name)
     if agent.model.stateful:
         raise _error(name, "has a model that keeps the conversation itself", "make it with stateful=False")
     for tool in agent.tool_registry.registry.values():
@@ -46,6 +47,25 @@ def _refuse(agent: Any, name: str, seen: set[int]) -> None:
 
 
 _SESSION = ("has a session manager", "leave it out: a session of hitl keeps the conversation, and the agent's state")
+
+
+def _refuse_memory(memory: Any, name: str) -> None:
+    """One that saves when nobody waits for it: what a turn leaves behind ends with it. What it has heard it keeps for
+    the agent, besides, which the turns of all sessions share."""
+    for binding in getattr(memory, "_extraction_stores", ()):
+        raise _error(
+            name,
+            f"has a memory with extraction ({binding.store.name})",
+            "make that store without: it would save what it hears when the turn is over already. With "
+            "add_tool_config=True the model saves what is to stay",
+        )
+    add = getattr(memory, "_add_tool_config", None)
+    if add and not add.get("wait_for_writes", True):
+        raise _error(
+            name,
+            "has a memory whose tool does not wait for its writes",
+            "make it with wait_for_writes=True, or without: a turn that ends does not wait either, and loses them",
+        )
 
 
 def _error(name: str, what: str, hint: str) -> AgentLoadError:
