@@ -27,6 +27,7 @@ from hitl.errors import AgentLoadError
 from hitl.ext.langgraph import as_agent
 from hitl.testing import HitlServer
 from tests.python.ext.langgraph_runs import Calls, proved, says
+from tests.python.support.local import LocalTurn
 from tests.python.support.prefixes import Effects
 
 
@@ -379,6 +380,8 @@ def test_a_graph_without_messages_takes_and_returns_json(hitl_server: HitlServer
     assert json.loads(server.send('{"one": 1, "other": 2}').content or "") == {"one": 1, "other": 2, "sum": 3}
     params = ChatMessage.user_message(content="add", user_params={"one": 2, "other": 3})
     assert json.loads(server.send(params).content or "")["sum"] == 5
+    empty = ChatMessage.user_message(content='{"one": 3, "other": 4}', user_params={})
+    assert json.loads(server.send(empty).content or "")["sum"] == 7
 
 
 async def test_input_and_output_may_be_made_by_functions() -> None:
@@ -396,6 +399,53 @@ async def test_input_and_output_may_be_made_by_functions() -> None:
     )
     assert load(served).name == "shouter"
     assert (await hitl.run(served, "hey")).output == "HEY"
+
+
+@pytest.mark.parametrize(
+    ("output", "reply"),
+    [
+        (lambda state: len(state["got"]), "1"),
+        (lambda state: {"got": state["got"]}, '{"got":[1]}'),
+        (lambda state: state["messages"][-1], "go"),
+    ],
+    ids=["number", "JSON", "message"],
+)
+async def test_an_output_may_be_whatever_is_told_as_json(output: Any, reply: str) -> None:
+    def add(state: Stages) -> dict[str, Any]:
+        return {"got": [1]}
+
+    assert (await hitl.run(as_agent(graph_of(add), output=output), "go")).output == reply
+
+
+async def test_an_asynchronous_output_is_refused() -> None:
+    async def made(state: Any) -> str:
+        return "made"
+
+    def add(state: Stages) -> dict[str, Any]:
+        return {"got": [1]}
+
+    result = await hitl.run(as_agent(graph_of(add), name="add", output=made), "go")
+    assert "the output= of the graph 'add' is asynchronous; make it a plain function" in (result.error or "")
+
+
+async def test_a_turn_that_began_with_empty_user_params_as_its_input_goes_on_with_them() -> None:
+    class Number(TypedDict, total=False):
+        number: int
+
+    def ask(state: Number) -> dict[str, int]:
+        return {"number": state.get("number", 0) + interrupt("How many?")}
+
+    async def run(content: str, journal: Any = None) -> tuple[str | None, LocalTurn]:
+        loaded = load(graph_of(ask, state=Number))
+        local = LocalTurn(lambda asked: 1, agent=loaded.name, journal=journal)
+        message = ChatMessage.user_message(content=content, user_params={})
+        return (await local.run(loaded.run, message, []))[0].content, local
+
+    given = '{"number": 5}'
+    assert (await run(given))[0] == '{"number":6}'
+    journal = (await run(""))[1].port.journal  # as turns of before began with any content
+    asked = next(at for at, entry in enumerate(journal) if entry["entry"] == "ask")
+    assert (await run(given, journal[: asked + 1]))[0] == '{"number":1}'
 
 
 async def test_a_context_is_made_anew_from_what_the_turn_began_with() -> None:

@@ -22,7 +22,7 @@ from hitl.errors import AgentLoadError
 from hitl.ext.langgraph import hooks as hooks  # lets turns in
 from hitl.ext.langgraph.inside import graph_name_var, next_uuid, tools_var
 from hitl.ext.langgraph.keeping import MESSAGES, PastTurns, TurnSaver, reply_of, turn_of, without_checkpoints
-from hitl.ext.langgraph.messages import from_chats, prompt_of
+from hitl.ext.langgraph.messages import from_chats, prompt_of, text_of
 from hitl.ext.langgraph.models import retries_var
 from hitl.ext.langgraph.streamed import stream_var
 from hitl.ext.langgraph.tools import read_result
@@ -31,6 +31,7 @@ from hitl.messages import ChatMessage
 from hitl.turn.permits import permit
 from hitl.turn.retrying import Retries, Transient, check_retries, is_transient
 from hitl.turn.runtime import agent_name, current_turn
+from hitl.turn.steps import patched
 
 UNNAMED = "LangGraph"
 """What LangGraph calls a graph that nobody has named."""
@@ -50,7 +51,7 @@ def as_agent(
     name: str | None = None,
     context: Make | None = None,
     input: Callable[[ChatMessage], Any] | None = None,
-    output: Callable[[Any], str] | None = None,
+    output: Callable[[Any], Any] | None = None,
     config: dict[str, Any] | None = None,
     stream: bool = True,
     retries: int = 0,
@@ -64,8 +65,10 @@ def as_agent(
       message. It may be awaitable. Called inside the turn, and not journaled. Without it: the ``context`` of
       ``hitl.run`` as it is, of which LangGraph makes a ``context_schema`` that is a dataclass or a pydantic model.
     - ``input``: makes the graph's input of a message. Without it: for a graph with messages, the message; for another
-      the message's ``user_params``, or else its content, read as JSON where it is JSON.
-    - ``output``: makes the reply of the graph's output. Without it: what the last message says, or the output as JSON.
+      the message's ``user_params`` where they have something in them, or else its content, read as JSON where it is
+      JSON.
+    - ``output``: makes the reply of the graph's output, a text, a message, or what is told as JSON. Without it: what
+      the last message says, or the output as JSON.
     - ``config``: more of the graph's config, for example ``{"recursion_limit": 50}``.
     - ``stream``: whether models are asked for their words one by one, for whoever watches.
     - ``retries``: how often a model is asked again after errors that may pass, besides what it does itself;
@@ -92,7 +95,7 @@ class LangGraph:
         name: str | None,
         context: Make | None,
         input: Callable[[ChatMessage], Any] | None,
-        output: Callable[[Any], str] | None,
+        output: Callable[[Any], Any] | None,
         config: dict[str, Any],
         stream: bool,
         retries: Retries,
@@ -138,7 +141,7 @@ class LangGraph:
         told = await tell_elsewhere(turn, state, read_result) if self._takes_messages else []
         told_messages, prompt_id = list(from_chats(told)), None
         if self._input is None:
-            value = self._input_of(message, past, told_messages)
+            value = await self._input_of(message, past, told_messages)
             prompt_id = value[MESSAGES][-1].id if self._takes_messages else None
         else:
             value, is_told = _with_told(self._input(message), told_messages)
@@ -167,26 +170,34 @@ class LangGraph:
         made = self._context(message.user_params if began_with is None else began_with)
         return await made if inspect.isawaitable(made) else made
 
-    def _input_of(self, message: ChatMessage, past: PastTurns, told: list[BaseMessage]) -> Any:
+    async def _input_of(self, message: ChatMessage, past: PastTurns, told: list[BaseMessage]) -> Any:
         if self._takes_messages:
             prompt = prompt_of(message)
             history = [*([] if past.has_checkpoint else past.messages), *told]
             for each in (*history, prompt):
                 each.id = each.id or str(next_uuid())
             return {MESSAGES: [*history, prompt]}
-        if message.user_params is not None:
-            return message.user_params
+        params = message.user_params
+        if params is not None and (params or not message.content or not await patched("hitl.empty_user_params")):
+            return params
         try:
             return json.loads(message.content or "")
         except ValueError:
             return message.content or ""
 
     def _reply_of(self, output: Any, checkpoints: dict[str, dict[str, Any]]) -> str:
-        if self._output is not None:
-            return self._output(output)
-        said = reply_of(output, checkpoints)
-        if said is not None:
-            return said
+        if self._output is None:
+            said = reply_of(output, checkpoints)
+            if said is not None:
+                return said
+        else:
+            output = self._output(output)
+            if inspect.isawaitable(output):
+                if inspect.iscoroutine(output):
+                    output.close()  # nobody awaits it
+                raise TypeError(f"the output= of the graph {self.name!r} is asynchronous; make it a plain function")
+            if isinstance(output, BaseMessage):
+                return text_of(output)
         return output if isinstance(output, str) else to_json(output, fallback=repr).decode()
 
 
