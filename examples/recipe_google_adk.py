@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from google.adk.agents import LlmAgent
+from google.adk.apps import App
+from google.adk.events import EventActions
 from google.adk.models import BaseLlm
 from google.adk.models.llm_request import LlmRequest
 from google.adk.models.llm_response import LlmResponse
@@ -73,11 +75,23 @@ class Gate(BasePlugin):
                 return {"result": given.response}
             tool_args = given.args
 
-        async def call() -> Any:
-            return await tool.run_async(args=tool_args, tool_context=tool_context)
+        @hitl.step(once=tool.name in GATED)  # a crash in the middle of it is a question to a person, and no second try
+        async def call() -> dict[str, Any]:
+            result: Any = await tool.run_async(args=tool_args, tool_context=tool_context)
+            return {"result": result, "actions": tool_context.actions.model_dump(mode="json", exclude_defaults=True)}
 
-        result: Any = await hitl.step(call)
+        made = await call()
+        keep(made["actions"], tool_context)
+        result: Any = made["result"]
         return cast("dict[str, Any]", result) if isinstance(result, dict) else {"result": result}
+
+
+def keep(actions: dict[str, Any], context: ToolContext) -> None:
+    """What a tool has told ADK beside its result (its state, a transfer to another agent) holds in a replay too."""
+    told = EventActions.model_validate(actions)
+    context.state.update(told.state_delta)
+    for name in told.model_fields_set - {"state_delta"}:
+        setattr(context.actions, name, getattr(told, name))
 
 
 def delete_file(path: str) -> str:
@@ -91,7 +105,7 @@ root = LlmAgent(name="cleaner", model=Journaled(model="offline", of=Offline(mode
 
 
 async def agent(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
-    runner = InMemoryRunner(agent=root, app_name="cleaner", plugins=[Gate("gate")])
+    runner = InMemoryRunner(app=App(name="cleaner", root_agent=root, plugins=[Gate("gate")]))
     session = await runner.session_service.create_session(app_name="cleaner", user_id="user", session_id="one")
     said = types.Content(role="user", parts=[types.Part(text=message.content)])
     text = ""
