@@ -262,6 +262,10 @@ def test_what_is_wrong_is_said_and_changes_nothing(tmp_path: Path) -> None:
         compiled.update_state(thread("large"), {"large": bytes(256 * 1024 * 1024 + 1)})
     with pytest.raises(ValueError, match="'keep_latest' or 'delete', got 'some'"):
         saver.prune(["t"], strategy="some")
+    with pytest.raises(TypeError, match="thread_ids must be a list, got the str 'letter 7'"):
+        saver.prune("letter 7")
+    with pytest.raises(TypeError, match="run_ids must be a list, got the str 'run'"):
+        saver.delete_for_runs("run")
     with pytest.raises(TypeError, match="store must be a Store, an address or a path, got int"):
         HitlSaver(7)  # type: ignore[arg-type]
     assert [*saver.list(None)] == []

@@ -183,6 +183,7 @@ class HitlSaver(BaseCheckpointSaver[str]):
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Delete the checkpoints that these runs have made (``run_id`` in their metadata)."""
+        _check_several("run_ids", run_ids)
         doomed: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for run in run_ids:
             for (thread, namespace, checkpoint), *_ in self._bare(run=str(run)):
@@ -200,6 +201,7 @@ class HitlSaver(BaseCheckpointSaver[str]):
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Delete all checkpoints of these threads (``"delete"``), or all but the newest of each namespace, and those
         before it of which its ``DeltaChannel``s are made (``"keep_latest"``)."""
+        _check_several("thread_ids", thread_ids)
         if strategy not in ("keep_latest", "delete"):
             raise ValueError(f"strategy must be 'keep_latest' or 'delete', got {strategy!r}")
         for thread in map(str, thread_ids):
@@ -333,6 +335,12 @@ def _pickles(serde: Any) -> bool:
     """Whether a serializer, or the one that it encrypts the bytes of, falls back to pickle."""
     inner = getattr(serde, "serde", None)
     return bool(getattr(serde, "pickle_fallback", False)) or (inner is not None and _pickles(inner))
+
+
+def _check_several(what: str, given: Sequence[str]) -> None:
+    """Of one name each letter would be one, of which there is nothing to delete."""
+    if isinstance(given, str):
+        raise TypeError(f"{what} must be a list, got the str {given!r}; to mean that one, give [{given!r}]")
 
 
 def _names(config: RunnableConfig) -> tuple[str, str]:
