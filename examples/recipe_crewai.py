@@ -2,8 +2,9 @@
 
     hitl serve examples.recipe_crewai:agent
 
-A crew is synchronous, so the agent is a plain function, which runs in a thread. Keep to one task after the other
-(`Process.sequential`, no `async_execution`): threads of a crew's own are no part of the turn.
+A crew runs by `akickoff`, on the loop of its turn. `kickoff` would run its agents on loops of their own, in threads
+that no turn knows of: it could not be paused while a person is asked. Keep to one task after the other
+(`Process.sequential`, no `async_execution`).
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ class Journaled(BaseLLM):
     of: Any
 
     def call(self, messages: Any, tools: Any = None, *args: Any, **kwargs: Any) -> Any:
+        self.of.stop = self.stop_sequences  # a crew says by itself where its models stop: before what a tool has to say
         return hitl.step.sync(self.of.call, messages, tools)
 
 
@@ -46,7 +48,7 @@ def delete_file(path: str) -> str:
         return str(no)
 
 
-def agent(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
+async def agent(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, list[ChatMessage]]:
     name = os.environ.get("HITL_MODEL", "openai/gpt-5-mini")
     cleaner = Agent(
         role="Cleaner",
@@ -56,5 +58,6 @@ def agent(message: ChatMessage, state: list[ChatMessage]) -> tuple[ChatMessage, 
         tools=[delete_file],
     )
     task = Task(description=message.content or "", expected_output="What was deleted", agent=cleaner)
-    reply = ChatMessage.assistant_message(content=Crew(agents=[cleaner], tasks=[task]).kickoff().raw)
+    said = await Crew(agents=[cleaner], tasks=[task]).akickoff()
+    reply = ChatMessage.assistant_message(content=said.raw)
     return reply, [*state, message, reply]

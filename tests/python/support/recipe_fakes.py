@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import types
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -63,13 +64,20 @@ def crewai() -> dict[str, Any]:
     """The modules of `crewai`. A crew has its first tool called once, with one model's request before and one after."""
 
     class BaseLLM:
+        stop: list[str] = []
+
         def __init__(self, **fields: Any) -> None:
             self.__dict__.update(fields)
+
+        @property
+        def stop_sequences(self) -> list[str]:
+            return self.stop
 
     class LLM(BaseLLM):
         asked: list[Any] = []
 
         def call(self, messages: Any, tools: Any = None) -> str:
+            assert self.stop == ["Observation:"]
             self.asked.append(messages)
             return messages[-1]["content"]
 
@@ -92,8 +100,15 @@ def crewai() -> dict[str, Any]:
         agents: list[Agent]
         tasks: list[Task]
 
+        async def akickoff(self) -> Any:
+            return await asyncio.to_thread(self._run)
+
         def kickoff(self) -> Any:
+            return asyncio.run(self.akickoff())
+
+        def _run(self) -> Any:
             agent = self.tasks[0].agent
+            agent.llm.stop = ["Observation:"]
             agent.llm.call([{"role": "user", "content": self.tasks[0].description}])
             result = agent.tools[0](**CALL)
             return types.SimpleNamespace(raw=agent.llm.call([{"role": "tool", "content": result}]))

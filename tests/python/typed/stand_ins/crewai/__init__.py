@@ -6,6 +6,8 @@ from typing import Any
 
 
 class BaseLLM:
+    stop_sequences: list[str]
+
     def __init__(self, *, model: str, **options: Any) -> None: ...
     def call(self, messages: Any, tools: Any = None, *args: Any, **kwargs: Any) -> Any:
         raise NotImplementedError
@@ -28,5 +30,5 @@ class CrewOutput:
 
 class Crew:
     def __init__(self, *, agents: list[Agent], tasks: list[Task]) -> None: ...
-    def kickoff(self) -> CrewOutput:
+    async def akickoff(self) -> CrewOutput:
         raise NotImplementedError
