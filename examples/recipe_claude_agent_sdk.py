@@ -3,7 +3,8 @@
     hitl serve examples.recipe_claude_agent_sdk:agent
 
 Its loop runs in a child process that nobody can replay: a turn that waits stays in memory, and one that loses its
-server is an error that says so (`replay=False`). What was asked and answered is kept all the same.
+server is an error that says so (`replay=False`). What was asked and answered is kept all the same. A person is asked
+about what Claude Code would ask about: not about reading, nor about what `allowed_tools` or its settings let run.
 """
 
 from __future__ import annotations
