@@ -191,11 +191,9 @@ impl Engine {
             let entry = Entry::End { ending: Ending::Failed(failure.message.clone()) };
             tx.append_foreign(turn, &entry, now)?;
             let mut after_commit = self.telling.after_commit();
-            after_commit.failed =
-                Some(FailedTurn { session: session.id, code: failure.code.clone(), is_kept: false });
+            after_commit.failed = Some(FailedTurn { session: session.id, code: failure.code.clone(), is_kept: false });
             let event = session::Event::TurnFailed { turn, failure };
-            return end(tx, session, turn, event, after_commit, now)
-                .map(|(after_commit, _)| after_commit);
+            return end(tx, session, turn, event, after_commit, now).map(|(after_commit, _)| after_commit);
         }
         let code = self.suspending_code()?;
         let mut after_commit = self.telling.after_commit();
