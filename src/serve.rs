@@ -28,6 +28,7 @@ use self::no_workers::NoWorkers;
 pub use self::start_error::ServerStartError;
 use crate::adapters::policy_file::{self, WatchedFile};
 use crate::adapters::webhooks::Webhooks;
+use crate::domain::access::digest;
 use crate::engine::Engine;
 use crate::engine::ports::dispatch::Dispatch;
 use crate::engine::settings::Settings;
@@ -121,6 +122,11 @@ impl Running {
             tokio::spawn(lease_page::follow(page, membership.lease_ends()));
         }
         let ready = async {
+            if let Some(key) = &config.api_key
+                && let Some(name) = engine.access().known().name_of(&digest(key.as_bytes()))
+            {
+                return Err(ServerStartError::KeyOfStore(name.to_owned()));
+            }
             if config.prevent_self_approval && config.api_key.is_none() && !engine.access().known().has_any() {
                 return Err(ServerStartError::Nameless);
             }

@@ -66,7 +66,10 @@ impl LeasePage {
 
 #[cfg(target_os = "linux")]
 fn memory_file() -> io::Result<File> {
-    let page = rustix::fs::memfd_create("hitl-lease", rustix::fs::MemfdFlags::CLOEXEC)?;
+    use rustix::fs::{MemfdFlags, memfd_create};
+    // Hardened systems make none that could be executed; older ones do not know the difference.
+    let page = memfd_create("hitl-lease", MemfdFlags::CLOEXEC | MemfdFlags::NOEXEC_SEAL)
+        .or_else(|_| memfd_create("hitl-lease", MemfdFlags::CLOEXEC))?;
     Ok(File::from(page))
 }
 

@@ -50,6 +50,11 @@ pub enum ServerStartError {
     /// Nobody could tell who sends and who answers.
     #[error("--prevent-self-approval: without keys nobody can tell who sends and who answers")]
     Nameless,
+    /// Somebody's key would be the server's own.
+    #[error(
+        "--api-key: that is the key {0:?} of the store, and as the server's own it could do everything, whatever its scopes"
+    )]
+    KeyOfStore(String),
     /// Workers could not be told until when their server may act.
     #[error("workers cannot be told until when this server may act: {0}")]
     LeasePage(io::Error),
@@ -100,6 +105,7 @@ impl ServerStartError {
             | Self::Workless
             | Self::OnlyWorks
             | Self::Nameless
+            | Self::KeyOfStore(_)
             | Self::Store(_)
             | Self::Policy(_)
             | Self::PushedPolicy(_)
@@ -122,6 +128,11 @@ impl ServerStartError {
                     .to_owned(),
             ),
             Self::Nameless => Some("make a key for each of them: hitl keys create NAME --scope SCOPE".to_owned()),
+            Self::KeyOfStore(_) => Some(
+                "HITL_API_KEY is what clients read as well: unset it here, since the store has its keys already; for a key \
+                 of the server's own take another one: openssl rand -hex 32"
+                    .to_owned(),
+            ),
             Self::Workless | Self::OnlyWorks => Some("name a database that servers share: --store postgresql://USER@HOST/DATABASE".to_owned()),
             Self::Exposed(_) | Self::ExposedByName(_) => Some(
                 "make one with `hitl keys create`, add --api-key, or --insecure if the network itself is guarded"

@@ -218,8 +218,8 @@ impl ServerTrouble {
             Self::InUse { is_server: false, .. } => "wait until that process has ended, or name another database",
             Self::Busy => "end them (pg_stat_activity shows them), and copy again",
             Self::Locked => {
-                "nothing was changed; wait for them, or end them (a dump, a long query: pg_stat_activity shows them), and try \
-                 again"
+                "nothing was changed; wait for them, or end them (a dump, a long query: pg_stat_activity shows them), unless \
+                 it is another hitl migrate, and try again"
             }
             Self::Encoding(_) => "make the database with ENCODING 'UTF8'",
             Self::ForeignSchema => "name another database",

@@ -30,9 +30,6 @@ def option(*names: str, help: str, panel: str | None = None, **more: Any) -> Any
 DEFAULTS = ServeOptions(agent="module:attribute")
 """Where the defaults stand."""
 
-KEY_PREFIX = "hitl_"
-"""What each secret of `hitl keys create` begins with."""
-
 LIMITS, SECURITY, LIFETIMES, LOGS = "Limits", "Security", "Lifetimes, in seconds", "Logs and development"
 WEBHOOKS = "Webhooks"
 
@@ -216,8 +213,6 @@ def serve(
     # By its name, as in `connection`.
     is_of_variable = key_source is not None and key_source.name == "ENVIRONMENT"
     options = options_of(ServeOptions, given, "HITL_API_KEY" if is_of_variable else "--api-key")
-    if is_of_variable:
-        _check_key_of_variable(options)
     raise typer.Exit(_serve_reloading() if reload and not _is_reloaded_child() else _serve(options))
 
 
@@ -241,31 +236,6 @@ def options_of(kind: type[ServeOptions], given: dict[str, Any], key_is_of: str =
         return kind(**given)
     except InvalidOption as error:
         raise Failure(str(error), error.hint, exit_codes.USAGE) from error
-
-
-def _check_key_of_variable(options: ServeOptions) -> None:
-    """Refuse a key that is exported for clients and was made in this store, by which its holder could do everything.
-
-    A store shows no secret, so that it is known by its form, where any key was made in the store.
-    """
-    # Late: `--help` needs no core.
-    from hitl import _core
-    from hitl.errors import StoreError
-
-    if options.api_key is None or not options.api_key.startswith(KEY_PREFIX):
-        return
-    try:
-        known = _core.list_keys(options.store)
-    except StoreError:  # none there yet, or the start says what is wrong with it
-        return
-    if known:
-        raise Failure(
-            "HITL_API_KEY holds a key that `hitl keys create` made: as the server's own it could do everything, "
-            "whatever its scopes",
-            "unset HITL_API_KEY here, since the store has its keys already; for a key of the server's own take another "
-            "one: openssl rand -hex 32",
-            exit_codes.USAGE,
-        )
 
 
 def _serve(options: ServeOptions) -> int:

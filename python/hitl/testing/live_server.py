@@ -111,6 +111,7 @@ class LiveServer:
         __tracebackhide__ = True
         session_id = self._session_id(session)
         deadline = time.monotonic() + timeout
+        self._raised.pop(session_id, None)
         self.client.send_message(session_id, message)
         while True:
             settled = self.client.wait(session_id, max(0.0, deadline - time.monotonic()))

@@ -19,7 +19,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import Context
 from functools import partial
 from typing import Any, ParamSpec, TypeVar
@@ -427,13 +427,23 @@ def lending_its_place() -> Iterator[None]:
         return
     with pool._shutdown_lock:  # as in its `submit`
         pool._max_workers += 1
-        if pool._work_queue.qsize() and not pool._shutdown:
-            pool._adjust_thread_count()
     try:
+        with pool._shutdown_lock:
+            _begin_thread(pool)
         yield
     finally:
         with pool._shutdown_lock:
             pool._max_workers -= 1
+
+
+def _begin_thread(pool: Any) -> None:
+    """Have a pool begin one more thread for what waits in it, or for what comes next."""
+    # Up to 3.11 each thread that took something which had waited is noted as idle, and none is begun in its place.
+    while pool._idle_semaphore.acquire(timeout=0):
+        pass
+    if pool._work_queue.qsize() and not pool._shutdown:
+        with suppress(RuntimeError):  # there can be no more threads: it waits as it would have
+            pool._adjust_thread_count()
 
 
 def is_counted() -> bool:

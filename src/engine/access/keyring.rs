@@ -50,6 +50,11 @@ impl Known {
         !self.keys.is_empty()
     }
 
+    /// What the key with this digest is called, also once it is revoked.
+    pub fn name_of(&self, digest: &Digest) -> Option<&str> {
+        self.keys.iter().find(|key| bool::from(key.digest.ct_eq(digest))).map(|key| key.name.as_str())
+    }
+
     /// Whose key has this digest. All keys are looked at, whichever fits, so that the time tells nothing.
     pub fn holder(&self, digest: &Digest) -> Option<Actor> {
         let mut found = 0_u32;

@@ -93,7 +93,7 @@ async def test_a_journal_whose_model_was_told_of_an_edit_that_does_not_fit_goes_
     async def tells_the_model(*_: Any) -> bool:
         return False
 
-    monkeypatch.setattr(approvals, "_is_refused", tells_the_model)
+    monkeypatch.setattr(approvals, "is_refused", tells_the_model)
     first = await run_locally(agent(), "go", answers=answer)
     wrong = "cents: Input should be a valid integer, unable to parse string as an integer"
     told = f"the arguments that a person gave do not fit pay: {wrong}"

@@ -90,23 +90,6 @@ def test_a_wrong_option_is_refused_and_nothing_is_created(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_key_of_a_person_does_not_become_that_of_the_server(hitl: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    served: list[ServeOptions] = []
-    monkeypatch.setattr("hitl.cli.serve._serve", lambda options: served.append(options) or 0)
-    made = hitl("keys", "create", "ada", "--scope", "admin", "--store", "sqlite:hitl.db")
-    person = json.loads(made.stdout)["key"]
-    refused = hitl("serve", "m:a", "--store", "sqlite:hitl.db", HITL_API_KEY=person)
-    assert refused.returncode == 2
-    assert refused.stderr.startswith("error: HITL_API_KEY holds a key that `hitl keys create` made")
-    assert "hint: unset HITL_API_KEY here" in refused.stderr
-    assert person not in refused.stderr
-    assert served == []
-    # Said on purpose, or for another store, it is the server's.
-    assert hitl("serve", "m:a", "--store", "sqlite:hitl.db", "--api-key", person).returncode == 0
-    assert hitl("serve", "m:a", "--store", "sqlite:other.db", HITL_API_KEY=person).returncode == 0
-    assert [options.api_key for options in served] == [person, person]
-
-
 def test_two_keys_are_named_as_they_were_given(hitl: Run) -> None:
     refused = hitl("serve", "m:a", "--api-key-file", "f", HITL_API_KEY="of a client in this shell")
     assert refused.stderr.startswith("error: HITL_API_KEY and --api-key-file are both given")
@@ -321,17 +304,31 @@ def test_a_file_that_is_no_database_stays_as_it_is(tmp_path: Path) -> None:
     assert (tmp_path / "notes.txt").read_text() == "hello\n"
 
 
-def serve_to_the_end(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def serve_to_the_end(directory: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     (directory / "my_agent.py").write_text(AGENT)
     return subprocess.run(
         [sys.executable, "-m", "hitl", "serve", "--port", "0", *arguments],
         capture_output=True,
         text=True,
         cwd=directory,
-        env=environment(PYTHONPATH=os.pathsep.join(path for path in sys.path if path)),
+        env=environment(PYTHONPATH=os.pathsep.join(path for path in sys.path if path), **variables),
         timeout=200,
         check=False,
     )
+
+
+@pytest.mark.parametrize("is_revoked", [False, True])
+def test_a_key_of_a_person_does_not_become_that_of_the_server(hitl: Run, tmp_path: Path, *, is_revoked: bool) -> None:
+    for name in ("root", "ada"):
+        made = hitl("keys", "create", name, "--scope", "admin", "--store", "sqlite:hitl.db")
+    person = json.loads(made.stdout)["key"]
+    if is_revoked:
+        hitl("keys", "revoke", "ada", "--store", "sqlite:hitl.db")
+    refused = serve_to_the_end(tmp_path, "my_agent:agent", "--store", "sqlite:hitl.db", HITL_API_KEY=person)
+    assert refused.returncode == 2
+    assert refused.stderr.startswith('error: --api-key: that is the key "ada" of the store')
+    assert "hint: HITL_API_KEY is what clients read as well: unset it here" in refused.stderr
+    assert person not in refused.stderr
 
 
 # A stand-in for `hitl.serving.server`, so that reloading is tested by itself: "serves" by printing what the agent says.

@@ -345,7 +345,7 @@ async def test_a_turn_whose_model_was_told_of_a_persons_mistake_goes_on_so(
         return json.loads(reply.content or ""), turn.port.journal
 
     with monkeypatch.context() as before:
-        before.setattr(gate, "_is_refused", _is_not_there)
+        before.setattr(gate, "is_refused", _is_not_there)
         before.setattr(deferred, "reads_at_once", _is_not_there)
         if outcome == "retried":
             before.setattr(gate, "patched", _is_not_there)

@@ -107,13 +107,16 @@ async def test_a_sync_step_runs_in_the_thread_that_called_it() -> None:
     assert await LocalTurn().run(agent)
 
 
-async def test_a_thread_of_the_loop_s_pool_that_waits_leaves_its_place_to_what_it_waits_for() -> None:
+@pytest.mark.parametrize("before", [0, 20])
+async def test_a_thread_of_the_loop_s_pool_that_waits_leaves_its_place_to_what_it_waits_for(before: int) -> None:
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
 
     async def body() -> str:
         return await asyncio.to_thread(step.sync, lambda: "done")
 
     async def agent() -> list[str]:
+        # More than it has threads, so that some have waited in it.
+        await asyncio.gather(*(asyncio.to_thread(int) for _ in range(before)))
         return await asyncio.gather(*(asyncio.to_thread(step.sync, body) for _ in range(3)))
 
     assert await LocalTurn().run(agent) == ["done"] * 3

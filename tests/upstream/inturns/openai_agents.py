@@ -100,7 +100,7 @@ async def _ask_decided(state: Any) -> None:
             continue
         _said[call_id] = status
         try:
-            given = await runner._ask(turn, item, binds_id=item.agent is state._current_agent)
+            given = await runner._ask(turn, item, binds_id=item.agent is state._current_agent, is_shown=True)
         except runner.REFUSALS:
             continue
         memory_of(turn).given[runner._call_of(item)] = given
