@@ -20,7 +20,7 @@ pub use call::{Call, Origin};
 pub use predicate::{MAX_ARGS, MAX_LENGTH};
 pub use pushed::{CheckedPolicy, PolicyChange, PushedPolicy, digest};
 pub use rule::{Effect, NOBODY, Rule};
-pub use rules::{INVALID_EXPRESSION, Matched, RuleOutcome, Rules};
+pub use rules::{Matched, RuleOutcome, Rules};
 pub use ruling::{RuleSets, Ruling};
 pub use verdict::{DEFAULT, Decided, Evaluation, ON_APPROVAL, Verdict, decide, lets_sweep, objection};
 

@@ -12,8 +12,6 @@ use crate::domain::approver::check_approvers;
 
 /// The most rules of one list.
 const MAX_RULES: usize = 1000;
-/// The kind of what is wrong with a rule whose expression is none.
-pub const INVALID_EXPRESSION: &str = "invalid_expression";
 
 /// Rules in their order.
 #[derive(Debug, Clone, Default)]
@@ -110,7 +108,7 @@ impl Rules {
             let when = rule.when.as_deref().map(Predicate::compile).transpose();
             match when {
                 Ok(when) => ready.push(Ready { rule, when: when.map(Ok) }),
-                Err(why) => wrong("when", INVALID_EXPRESSION, why),
+                Err(why) => wrong("when", "invalid_expression", why),
             }
         }
         if errors.is_empty() { Ok(Self(ready)) } else { Err(errors) }

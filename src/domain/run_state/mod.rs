@@ -20,7 +20,7 @@ use super::id::GrantId;
 use super::interrupt::{Answered, Interrupt};
 use super::journal::{CodeVersion, Entry, RecordedEntry};
 use super::message::ChatMessage;
-use super::policy::{self, INVALID_EXPRESSION, Rule, RuleSets, Rules};
+use super::policy::{self, Rule, RuleSets, Rules};
 use super::status::InterruptStatus;
 use super::{Error, InterruptId, SessionId, StoreId, Timestamp, TurnId, answer, json};
 
@@ -371,15 +371,10 @@ fn all_that_is_asked_is_there(journal: &[RecordedEntry], interrupts: &[Interrupt
     Ok(())
 }
 
-/// Makes the rules ready that a state came with. One with an expression that an earlier release took, and this one does not, never
-/// can tell, as in a store.
 fn compile(rules: &[Rule]) -> Result<Rules, Error> {
-    Rules::compile(rules.to_vec()).or_else(|errors| {
-        if errors.iter().all(|error| error.kind == INVALID_EXPRESSION) {
-            return Ok(Rules::stored(rules.to_vec()));
-        }
+    Rules::compile(rules.to_vec()).map_err(|errors| {
         let why: Vec<_> = errors.into_iter().map(|error| error.under(&["rules".into()]).to_string()).collect();
-        Err(Error::RunStateInvalid(why.join("; ")))
+        Error::RunStateInvalid(why.join("; "))
     })
 }
 

@@ -8,7 +8,6 @@ use uuid::Uuid;
 use super::*;
 use crate::domain::interrupt::{Ask, Opening};
 use crate::domain::journal::StepIdentity;
-use crate::domain::policy::Effect;
 
 fn now() -> Timestamp {
     Timestamp::from_millis(1_700_000_000_000)
@@ -97,27 +96,6 @@ fn what_is_written_reads_back_whole() {
     let text = before.write().unwrap();
     assert_eq!(RunState::read(&text).unwrap(), before);
     assert!(!text.contains("null"), "nulls are left out: {text}");
-}
-
-#[test]
-fn a_state_with_a_rule_that_is_none_any_more_can_be_read_and_its_rule_fails_closed() {
-    let rule = Rule {
-        name: "a".to_owned(),
-        effect: Effect::Deny,
-        tool: "*".to_owned(),
-        agent: None,
-        when: Some("args.path.startWith('/tmp')".to_owned()),
-        reason: None,
-        approvers: Vec::new(),
-        unsigned: false,
-    };
-    let mut before = two();
-    before.rules = vec![rule.clone()];
-    let mut read = RunState::read(&before.write().unwrap()).unwrap();
-    let refused = read.answer(vec![(id(10), json!({"type": "approve"}))], None, now(), grant).unwrap_err();
-    assert!(matches!(refused, Error::InvalidAnswer(_)), "{refused}");
-    before.rules.push(rule);
-    assert!(matches!(RunState::read(&before.write().unwrap()), Err(Error::RunStateInvalid(_))), "two of one name");
 }
 
 #[test]
